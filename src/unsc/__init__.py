@@ -1,0 +1,39 @@
+"""Make a trained PyTorch classifier forget classes or records, without retraining it and without hurting what remains.
+
+    result = unsc.forget(model, dataset, classes=[3])
+    result.model, result.metrics
+
+The stages underneath: `collect_moments`, `class_bases` and `null_space`, `pseudo_labels`, `evaluate`.
+"""
+
+__version__ = "0.1.0"
+
+from unsc.errors import EmptyNullSpace, InvalidData, InvalidRequest, UnscError, UnsupportedModel
+from unsc.evaluation import Evaluation, evaluate
+from unsc.forget import forget
+from unsc.metric import RetainedMetric
+from unsc.moments import Moments, collect_moments
+from unsc.options import Options
+from unsc.pseudo_labels import pseudo_labels
+from unsc.result import Forgotten
+from unsc.subspace import NullSpace, class_bases, null_space
+
+__all__ = [
+    "EmptyNullSpace",
+    "Evaluation",
+    "Forgotten",
+    "InvalidData",
+    "InvalidRequest",
+    "Moments",
+    "NullSpace",
+    "Options",
+    "RetainedMetric",
+    "UnscError",
+    "UnsupportedModel",
+    "class_bases",
+    "collect_moments",
+    "evaluate",
+    "forget",
+    "null_space",
+    "pseudo_labels",
+]

@@ -1,0 +1,1 @@
+"""Real data sets, networks and a training loop to measure unlearning with."""

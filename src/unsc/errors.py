@@ -1,0 +1,34 @@
+"""Errors a user can act on.
+
+Each message gives the offending value, what is allowed, and what to do next. The command line prints
+the message alone; only a bug in this package shows a traceback.
+"""
+
+from __future__ import annotations
+
+
+class UnscError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class InvalidRequest(UnscError, ValueError):
+    """The request cannot be carried out: unknown classes, bad indices, contradictory options."""
+
+
+class InvalidData(UnscError, ValueError):
+    """The data cannot be used: unreadable items, NaN, labels out of range, too few samples."""
+
+
+class UnsupportedModel(UnscError, TypeError):
+    """The model cannot be edited: no supported layer, no logits, NaN weights."""
+
+
+class EmptyNullSpace(UnscError, ValueError):
+    """The paper's step has no free direction in one or more layers."""
+
+
+def listing(values: object, *, limit: int = 8) -> str:
+    """`values` as a short comma-separated list for a message, with what was left out counted."""
+    items = [str(v) for v in values]  # type: ignore[attr-defined]
+    shown = ", ".join(items[:limit])
+    return shown if len(items) <= limit else f"{shown} and {len(items) - limit} more"

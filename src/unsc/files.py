@@ -1,0 +1,62 @@
+"""Write files whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from unsc.errors import InvalidData, InvalidRequest
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a neighbour of `path`, then rename it: a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    os.close(handle)
+    try:
+        write(Path(name))
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    text = json.dumps(content, indent=2) + "\n"
+    write_whole(path, lambda p: p.write_text(text))
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
+    """A safetensors file; `metadata` is kept as JSON in its header."""
+    owned = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
+    header = {"unsc": json.dumps(metadata)}
+    write_whole(path, lambda p: save_file(owned, p, metadata=header))
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the metadata that `save_tensors` wrote."""
+    try:
+        with safe_open(path, framework="pt") as f:
+            tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118 - not a dict
+            metadata = (f.metadata() or {}).get("unsc")
+    except (OSError, SafetensorError) as e:
+        raise InvalidData(f"cannot read {path} ({e}); give a file that unsc saved") from e
+    if metadata is None:
+        raise InvalidData(f"{path} was not saved by unsc; give a file that it saved")
+    return tensors, json.loads(metadata)
+
+
+def new_folder(path: Path) -> Path:
+    """Make `path`, which must not hold anything yet."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise InvalidRequest(f"{path} exists already; name a new folder, or remove this one first")
+    path.mkdir(parents=True, exist_ok=True)
+    return path

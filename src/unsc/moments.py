@@ -1,0 +1,193 @@
+"""Second moments of a network's rows, class by class: all that either step rule needs to know of the data.
+
+A moment is `rows.T @ rows`. Moments add, so classes, batches, machines and repeated calls of one module all
+reduce by a sum. Chunks are multiplied in the rows' own precision and summed in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unsc.errors import InvalidData, listing
+from unsc.layers import Layer
+from unsc.models import editable_layers, working_copy
+from unsc.progress import Progress, quiet
+from unsc.rows import observe
+from unsc.samples import Batch, by_class, check_logits, logits_of
+
+
+class Moment:
+    """`rows.T @ rows` of one layer, (groups, columns, columns), kept on the smaller side.
+
+    While there are fewer rows than columns the rows themselves are kept, as they are the thinner factor of
+    the moment and their Gram matrix has the same spectrum.
+    """
+
+    def __init__(self, groups: int, columns: int) -> None:
+        self.groups, self.columns = groups, columns
+        self.count = 0
+        """Rows seen so far, in each group."""
+        self._rows: list[Tensor] = []
+        self._sum: Tensor | None = None
+
+    def update(self, rows: Tensor) -> Moment:
+        """Add rows (groups, n, columns)."""
+        self.count += rows.shape[1]
+        if self._sum is None and self.count < self.columns:
+            self._rows.append(rows.clone())
+            return self
+        for part in [*self._rows, rows]:
+            self._add((part.mT @ part).double())
+        self._rows = []
+        return self
+
+    def _add(self, moment: Tensor) -> None:
+        self._sum = moment if self._sum is None else self._sum.add_(moment)
+
+    def __add__(self, other: Moment) -> Moment:
+        total = Moment(self.groups, self.columns)
+        for part in (self, other):
+            for rows in part._rows:
+                total.update(rows)
+        for part in (self, other):
+            if part._sum is not None:
+                for rows in total._rows:
+                    total._add((rows.mT @ rows).double())
+                total._rows = []
+                total._add(part._sum.clone() if total._sum is None else part._sum)
+                total.count += part.count - sum(r.shape[1] for r in part._rows)
+        return total
+
+    def factor(self) -> Tensor | None:
+        """The rows (groups, count, columns) in float64 where they are the smaller side, else None."""
+        if self._sum is not None or not self._rows:
+            return None
+        return torch.cat(self._rows, dim=1).double()
+
+    def dense(self) -> Tensor:
+        """The moment (groups, columns, columns) in float64, exactly symmetric."""
+        if self._sum is not None:
+            return (self._sum + self._sum.mT) / 2
+        factor = self.factor()
+        if factor is None:
+            return torch.zeros(self.groups, self.columns, self.columns, dtype=torch.float64)
+        return factor.mT @ factor
+
+    def trace(self) -> Tensor:
+        """The rows' total energy in each group, float64 (groups,)."""
+        factor = self.factor()
+        if factor is not None:
+            return factor.square().sum(dim=(1, 2))
+        return self.dense().diagonal(dim1=1, dim2=2).sum(dim=1)
+
+    def quadratic(self, matrix: Tensor) -> Tensor:
+        """`tr(D M D.T)` in each group, float64 (groups,), for D (groups, outputs, columns)."""
+        matrix = matrix.double()
+        factor = self.factor()
+        if factor is not None:
+            return (factor @ matrix.mT).square().sum(dim=(1, 2))
+        return ((matrix @ self.dense()) * matrix).sum(dim=(1, 2))
+
+    def spectrum(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues (groups, m), descending and at least 0, and eigenvectors (groups, columns, m), in float64.
+
+        m is the smaller of rows and columns. Directions whose eigenvalue is nothing but rounding get the
+        eigenvalue 0 and, where they were found from the rows, a zero vector.
+        """
+        factor = self.factor()
+        if factor is None:
+            values, vectors = torch.linalg.eigh(self.dense())
+            return values.flip(-1).clamp(min=0), vectors.flip(-1)
+        values, left = torch.linalg.eigh(factor @ factor.mT)
+        values, left = values.flip(-1).clamp(min=0), left.flip(-1)
+        real = values > 1e-12 * values[:, :1]
+        scale = torch.where(real, values.clamp(min=1e-300).rsqrt(), torch.zeros_like(values))
+        return values * real, factor.mT @ left * scale[:, None, :]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Each class's moment in each layer."""
+
+    layers: tuple[Layer, ...]
+    frozen: dict[str, str]
+    """Parameters that have no layer here, and why."""
+    by_class: dict[int, dict[str, Moment]]
+    samples: dict[int, int]
+    """How many samples of each class were seen."""
+    num_classes: int
+
+    def pooled(self, classes: Iterable[int]) -> dict[str, Moment]:
+        """The sum over `classes`, by layer."""
+        chosen = list(classes)
+        missing = [k for k in chosen if k not in self.by_class]
+        if missing:
+            there = listing(self.by_class)
+            raise InvalidData(f"there are no moments of the classes {listing(missing)}; there are {there}")
+        total = {layer.name: Moment(layer.groups, layer.columns) for layer in self.layers}
+        for k in chosen:
+            total = {name: moment + self.by_class[k][name] for name, moment in total.items()}
+        return total
+
+    def __add__(self, other: Moments) -> Moments:
+        """Join the moments of two parts of the data, collected with the same model."""
+        if self.layers != other.layers:
+            raise InvalidData("these moments are of different layers; collect both with the same model")
+        classes = sorted({*self.by_class, *other.by_class})
+        parts = {k: [m.by_class[k] for m in (self, other) if k in m.by_class] for k in classes}
+        joined = {k: p[0] if len(p) == 1 else {n: p[0][n] + p[1][n] for n in p[0]} for k, p in parts.items()}
+        samples = {k: self.samples.get(k, 0) + other.samples.get(k, 0) for k in classes}
+        return Moments(self.layers, self.frozen, joined, samples, self.num_classes)
+
+
+def collect_moments(
+    model: nn.Module,
+    loader: Iterable[Any],
+    *,
+    num_classes: int,
+    samples_per_class: int = 256,
+    label_key: str | None = None,
+    chunk_bytes: int = 256 << 20,
+    progress: Progress = quiet,
+) -> Moments:
+    """Every class's moments from at most `samples_per_class` samples each, in one pass over `loader`.
+
+    Needs memory for one moment per class and layer, and `chunk_bytes` for the patches under way.
+    """
+    model = working_copy(model)
+    layers: tuple[Layer, ...] = ()
+    frozen: dict[str, str] = {}
+    collected: dict[int, dict[str, Moment]] = {}
+    samples: dict[int, int] = {}
+    with progress("moments", num_classes * samples_per_class) as advance:
+        for batch in by_class(loader, limit=samples_per_class, label_key=label_key):
+            label = int(batch.labels[0])
+            if not 0 <= label < num_classes:
+                raise InvalidData(
+                    f"a sample has label {label}; with num_classes={num_classes}, 0 to {num_classes - 1} are allowed"
+                )
+            if not layers:
+                layers, frozen = editable_layers(model, batch)
+            of_class = collected.setdefault(label, {x.name: Moment(x.groups, x.columns) for x in layers})
+            add_rows(model, layers, batch, of_class, chunk_bytes=chunk_bytes)
+            samples[label] = samples.get(label, 0) + len(batch)
+            for _ in range(len(batch)):
+                advance()
+    return Moments(layers, frozen, dict(sorted(collected.items())), samples, num_classes)
+
+
+def add_rows(
+    model: nn.Module, layers: Iterable[Layer], batch: Batch, moments: Mapping[str, Moment], *, chunk_bytes: int
+) -> None:
+    """Add the rows of one batch to `moments`, by layer name."""
+
+    def receive(layer: Layer, rows: Tensor) -> None:
+        moments[layer.name].update(rows)
+
+    with observe(model, layers, receive, chunk_bytes=chunk_bytes):
+        check_logits(logits_of(model, batch.for_model(model)))

@@ -1,0 +1,101 @@
+"""Every setting of a run, with its default and meaning; saved with each result."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from unsc.confine import MakeOptimizer
+from unsc.errors import InvalidRequest
+from unsc.pseudo_labels import Targets
+from unsc.subspace import Energy
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of `forget`. Those that are None take a default that suits the step rule and the request."""
+
+    step: Literal["budgeted", "paper"] = "budgeted"
+    """`budgeted` limits the change of retained predictions; `paper` is the paper's Eq. 12."""
+    targets: Targets | None = None
+    """Where forgotten samples go: `soft` (default of budgeted) or `hard` (the paper's rule, its default)."""
+    samples_per_class: int = 256
+    """Retained samples of each class for its moments."""
+    batch_size: int | None = None
+    """Forgotten samples a step: by default a sixteenth of them, at least 16 and at most 128."""
+    max_passes: int | None = None
+    """Over the forgotten samples: by default 2, or as many as make 64 steps; 25 for the paper's step."""
+    max_kl: float | None = None
+    """Retained KL in nats at which a run is stopped and its best state restored: 0.1, or 1 for the paper's step."""
+    stop_mass: float = 0.01
+    """A class is forgotten when its held-out samples give it no more than this mean probability."""
+    held_out: float = 0.1
+    """Share of a forgotten class's samples that only serve to tell when to stop."""
+    budget: float = 1e-4
+    """Budgeted step: nats of retained prediction change that each step may predict."""
+    energy: Energy = 0.97
+    """Paper's step: share of a class's energy that its basis holds."""
+    merge_energy: Energy = 0.99
+    """Paper's step: share of the merged bases' energy that the retained basis holds."""
+    lr: float = 0.04
+    """Paper's step: learning rate of plain SGD."""
+    optimizer: MakeOptimizer | None = None
+    """Paper's step: makes another optimizer from the parameters; `lr` is then not used."""
+    parameters: tuple[str, ...] | None = None
+    """Names of the parameters that may be edited; by default all that can be confined."""
+    label_key: str | None = None
+    """Where dict samples hold their label; by default `labels`, `label`, `y` or `target`."""
+    chunk_bytes: int = 256 << 20
+    """Memory for unfolded patches."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        def check(name: str, allowed: str, ok: bool) -> None:
+            if not ok:
+                raise InvalidRequest(f"{name}={getattr(self, name)!r}; allowed is {allowed}")
+
+        check("step", "'budgeted' or 'paper'", self.step in ("budgeted", "paper"))
+        check("targets", "'soft' or 'hard'", self.targets in (None, "soft", "hard"))
+        check("samples_per_class", "a whole number of at least 2", self.samples_per_class >= 2)
+        check("held_out", "a share from 0 to 0.5", 0 <= self.held_out <= 0.5)
+        check("stop_mass", "a probability from 0 to 1", 0 <= self.stop_mass <= 1)
+        for name in ("batch_size", "max_passes", "chunk_bytes"):
+            check(name, "a whole number of at least 1", getattr(self, name) is None or getattr(self, name) >= 1)
+        for name in ("max_kl", "budget", "lr"):
+            check(name, "a number above 0", getattr(self, name) is None or getattr(self, name) > 0)
+
+    @classmethod
+    def from_keywords(cls, keywords: dict[str, Any]) -> Options:
+        """Options by name, with the nearest name suggested for one that does not exist."""
+        known = [f.name for f in dataclasses.fields(cls)]
+        for name in keywords:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"options are {', '.join(known)}"
+                raise InvalidRequest(f"there is no option {name!r}; {hint}")
+        return cls(**keywords)
+
+    def resolved(self, forgotten: int) -> Options:
+        """All defaults filled in, for so many forgotten samples."""
+        paper = self.step == "paper"
+        batch = self.batch_size or max(16, min(128, forgotten // 16))
+        passes = self.max_passes or (25 if paper else max(2, -(-64 // -(-forgotten // batch))))
+        return dataclasses.replace(
+            self,
+            targets=self.targets or ("hard" if paper else "soft"),
+            batch_size=batch,
+            max_passes=passes,
+            max_kl=self.max_kl or (1.0 if paper else 0.1),
+        )
+
+    def make_optimizer(self) -> MakeOptimizer:
+        return self.optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=self.lr))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, to be saved as JSON."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return values | {"optimizer": None if self.optimizer is None else repr(self.optimizer)}

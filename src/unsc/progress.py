@@ -1,0 +1,33 @@
+"""How long work tells that it goes on.
+
+A `Progress` is called with a description and a total, and gives a context manager that yields a
+function to call once for every unit done. The library is `quiet` unless told otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeAlias
+
+Advance: TypeAlias = Callable[[], None]
+Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Advance]]
+
+
+@contextmanager
+def quiet(description: str, total: int) -> Iterator[Advance]:
+    """Show nothing."""
+    yield lambda: None
+
+
+@contextmanager
+def bar(description: str, total: int) -> Iterator[Advance]:
+    """A bar on the terminal, on standard error, gone when the work is done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}")
+    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(description, total=total)
+        yield lambda: shown.advance(task)

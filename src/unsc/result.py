@@ -1,0 +1,57 @@
+"""What `forget` gives back."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from unsc.files import new_folder, save_tensors, write_json
+from unsc.options import Options
+from unsc.request import Request
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """A model that has forgotten, and what was measured on the way."""
+
+    model: nn.Module
+    """A new module, in the mode and precision of the one that was passed in."""
+    metrics: dict[str, Any]
+    """`forget_acc` in percent on held-out forgotten samples (on the records themselves for records), `retained_kl`
+    and `predicted_kl` in nats, `drift` by layer and `drift_max`, `passes`, `steps`, `seconds`, `stopped`, ..."""
+    frozen: dict[str, str]
+    """Names of the parameters that were not edited, with the reason."""
+    options: Options
+    request: Request
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `model.safetensors`, `metrics.json` and `config.json` into a new folder, all or nothing."""
+        folder = new_folder(Path(folder))
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
+            part = Path(name) / "part"
+            config = {
+                "options": self.options.to_dict(),
+                "classes": self.request.classes,
+                "indices": None if self.request.classes is not None else self.request.forget.tolist(),
+                "versions": versions(),
+            }
+            save_tensors(part / "model.safetensors", self.model.state_dict(), {"kind": "model"} | config)
+            write_json(part / "metrics.json", self.metrics | {"frozen": self.frozen})
+            write_json(part / "config.json", config)
+            folder.rmdir()
+            shutil.move(part, folder)
+        return folder
+
+
+def versions() -> dict[str, str]:
+    """What this result was made with."""
+    from unsc import __version__
+
+    return {"unsc": __version__, "torch": torch.__version__, "python": platform.python_version()}
