@@ -3,7 +3,7 @@
     result = unsc.forget(model, dataset, classes=[3])
     result.model, result.metrics
 
-The stages underneath: `collect_moments`, `class_bases` and `null_space`, `pseudo_labels`, `evaluate`.
+The stages underneath: `collect_moments`, `class_bases` and `null_space`, `unlearn`, `evaluate`.
 """
 
 __version__ = "0.1.0"
@@ -17,6 +17,7 @@ from unsc.options import Options
 from unsc.pseudo_labels import pseudo_labels
 from unsc.result import Forgotten
 from unsc.subspace import NullSpace, class_bases, null_space
+from unsc.unlearn import unlearn
 
 __all__ = [
     "EmptyNullSpace",
@@ -36,4 +37,5 @@ __all__ = [
     "forget",
     "null_space",
     "pseudo_labels",
+    "unlearn",
 ]

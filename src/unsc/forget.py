@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from unsc.budget import BudgetedStep, forget_gradients
-from unsc.confine import ConfinedStep
+from unsc.budget import forget_gradients
 from unsc.layers import Layer
-from unsc.metric import retained_metric, sensitivities
+from unsc.loop import split_watched
+from unsc.metric import RetainedMetric, assemble, sensitivities
 from unsc.models import editable_layers, working_copy
 from unsc.moments import Moment, Moments, add_rows
 from unsc.options import Options
@@ -25,8 +24,8 @@ from unsc.request import Request, make_request
 from unsc.result import Forgotten
 from unsc.samples import Batch, batches, check_logits, join, logits_of, read, read_labels
 from unsc.subspace import NullSpace, class_bases
-from unsc.unlearn import Outcome, Schedule, run, split_watched, still_known
-from unsc.watch import Watch, drift
+from unsc.unlearn import Samples, carry_out
+from unsc.watch import Watch
 
 _BATCH = 64
 
@@ -57,39 +56,26 @@ def forget(
     settings = settings.resolved(len(request.forget))
     layers, frozen = editable_layers(original, probe, parameters=settings.parameters)
     data = _Data.draw(dataset, labels, request, settings)
-    watch = Watch(original, data.held_out, request.kept.to(logits.device))
-    working = copy.deepcopy(original)
-    step = (_paper_step if settings.step == "paper" else _budgeted_step)(
-        working, layers, data, request, settings, watch, progress
-    )
-    outcome = run(
-        working,
-        data.forgotten,
-        data.watched,
-        step,
-        watch,
-        forget=request.classes,
-        targets=settings.targets,  # type: ignore[arg-type]
-        schedule=_schedule(settings, request),
-        progress=progress,
-    )
-    result = _edited(model, working, layers)
-    metrics = _metrics(original, working_copy(result), layers, data, request, watch, outcome, step)
-    metrics["seconds"] = time.perf_counter() - began
-    return Forgotten(result, metrics, frozen, settings, request)
+    watch = Watch(original, data.run.held_out, request.kept.to(logits.device))
+    if settings.step == "paper":
+        guide: NullSpace | dict[int, NullSpace] | RetainedMetric = _null_spaces(
+            original, layers, data, request, settings, progress
+        )
+    else:
+        guide = _metric(original, layers, data, request, settings, watch, progress)
+    result = carry_out(model, original, layers, guide, data.run, request, settings, progress, watch)
+    result.metrics["seconds"] = time.perf_counter() - began
+    result.frozen.update(frozen)
+    return result
 
 
 @dataclass(frozen=True)
 class _Data:
-    """The samples of a run, read once."""
+    """All samples that a request needs, read once."""
 
-    forgotten: Batch
-    watched: Batch
-    """Forgotten samples that tell when to stop: held-out ones for classes, all of them for records."""
+    run: Samples
     fitted: dict[int, list[Batch]]
     """Retained samples for moments, in batches of one class."""
-    held_out: list[Batch]
-    """Retained samples to watch, of all classes mixed."""
 
     @classmethod
     def draw(cls, dataset: Dataset, labels: Tensor, request: Request, settings: Options) -> _Data:
@@ -106,35 +92,23 @@ class _Data:
         to_forget = list(batches(dataset, request.forget, size=_BATCH, label_key=settings.label_key))
         share = settings.held_out if request.classes is not None else 0.0
         learned, watch = split_watched(to_forget, share, most=256, seed=settings.seed)
-        return cls(learned, watch, fitted, list(held_out))
+        return cls(Samples(learned, watch, list(held_out)), fitted)
 
 
-def _paper_step(
-    model: nn.Module,
-    layers: tuple[Layer, ...],
-    data: _Data,
-    request: Request,
-    settings: Options,
-    watch: Watch,
-    progress: Progress,
-) -> ConfinedStep:
+def _null_spaces(
+    model: nn.Module, layers: tuple[Layer, ...], data: _Data, request: Request, settings: Options, progress: Progress
+) -> NullSpace | dict[int, NullSpace]:
+    """The null space of the classes that stay, or, for records, that of all other classes for each of their labels."""
     by_class = {k: _moments(model, layers, of_class, settings, progress) for k, of_class in data.fitted.items()}
     samples = {k: sum(map(len, of_class)) for k, of_class in data.fitted.items()}
-    moments = Moments(layers, {}, by_class, samples, request.num_classes)
-    bases = class_bases(moments, energy=settings.energy)
-    spaces: NullSpace | Mapping[int, NullSpace]
+    bases = class_bases(Moments(layers, {}, by_class, samples, request.num_classes), energy=settings.energy)
     if request.classes is not None:
-        spaces = bases.null_space(by_class, merge_energy=settings.merge_energy)
-        spaces.check_not_empty()
-    else:  # each record is confined to the null space of the other classes
-        own = data.forgotten.labels.unique().tolist()
-        spaces = {k: bases.null_space(set(by_class) - {k}, merge_energy=settings.merge_energy) for k in own}
-        for space in spaces.values():
-            space.check_not_empty()
-    return ConfinedStep(model, layers, spaces, settings.make_optimizer())
+        return bases.null_space(by_class, merge_energy=settings.merge_energy)
+    own = data.run.forgotten.labels.unique().tolist()
+    return {k: bases.null_space(set(by_class) - {k}, merge_energy=settings.merge_energy) for k in own}
 
 
-def _budgeted_step(
+def _metric(
     model: nn.Module,
     layers: tuple[Layer, ...],
     data: _Data,
@@ -142,24 +116,25 @@ def _budgeted_step(
     settings: Options,
     watch: Watch,
     progress: Progress,
-) -> BudgetedStep:
+) -> RetainedMetric:
+    """What weight changes cost all data that stays, the remaining samples of records' classes included."""
     fitted = [batch for of_class in data.fitted.values() for batch in of_class]
     moments = _moments(model, layers, fitted, settings, progress)
-    held_out = _moments(model, layers, data.held_out, settings, quiet)
-    samples = sum(map(len, fitted)), sum(map(len, data.held_out))
+    held_out = _moments(model, layers, data.run.held_out, settings, quiet)
+    samples = sum(map(len, fitted)), sum(map(len, data.run.held_out))
     generator = torch.Generator().manual_seed(settings.seed)
     pool = join(fitted)
     drawn = torch.randperm(len(pool), generator=generator)[:512]
     small = (pool[part] for part in drawn.split(16))
     b = sensitivities(model, layers, small, moments, samples[0], watch, generator=generator)
-    some = data.forgotten[torch.arange(min(256, len(data.forgotten)))].for_model(model)
+    forgotten = data.run.forgotten
+    some = forgotten[torch.arange(min(256, len(forgotten)))].for_model(model)
     with torch.no_grad():
         logits = logits_of(model, some)
     removed = removed_classes(some.labels, request.num_classes, request.classes)
-    targets = pseudo_labels(logits, removed, targets=settings.targets)  # type: ignore[arg-type]
+    targets = pseudo_labels(logits, removed, targets=settings.targets or "soft")
     _, gradients = forget_gradients(model, layers, some, targets)
-    metric = retained_metric(layers, moments, held_out, samples, b, gradients)
-    return BudgetedStep(model, layers, metric, watch, budget=settings.budget)
+    return assemble(layers, moments, held_out, samples, b, gradients)
 
 
 def _moments(
@@ -171,58 +146,3 @@ def _moments(
             add_rows(model, layers, batch, moments, chunk_bytes=settings.chunk_bytes)
             advance()
     return moments
-
-
-def _schedule(settings: Options, request: Request) -> Schedule:
-    # A record is done once it leaves its class; a class once its held-out samples hold almost no mass there.
-    mass = settings.stop_mass if request.classes is not None else 1.0
-    return Schedule(settings.batch_size, settings.max_passes, mass, settings.max_kl, settings.seed)  # type: ignore[arg-type]
-
-
-@torch.no_grad()
-def _edited(model: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn.Module:
-    """A copy of the user's model, in its own precision and mode, with the edited parameters of `working`."""
-    result = copy.deepcopy(model)
-    target, source = dict(result.named_parameters()), dict(working.named_parameters())
-    for name in {name for layer in layers for name in layer.parameters}:
-        target[name].copy_(source[name])
-    return result
-
-
-def _metrics(
-    original: nn.Module,
-    final: nn.Module,
-    layers: tuple[Layer, ...],
-    data: _Data,
-    request: Request,
-    watch: Watch,
-    outcome: Outcome,
-    step: ConfinedStep | BudgetedStep,
-) -> dict[str, Any]:
-    """What is known of the result, measured on the final weights; accuracy in percent, KL in nats."""
-    moved = drift(original, final, layers, watch.batches)
-    predicted, taken_back = 0.0, 0  # the paper's Theorem 1 predicts no change at all
-    if isinstance(step, BudgetedStep):
-        before, after = dict(original.named_parameters()), dict(final.named_parameters())
-        with torch.no_grad():
-            predicted = sum(step.metric.layers[x.name].kl(x.matrix(after) - x.matrix(before)) for x in layers)
-        taken_back = step.taken_back
-    watched = data.watched.for_model(final)
-    removed = removed_classes(watched.labels, request.num_classes, request.classes)
-    forget_acc, forget_mass = still_known(final, watched, removed)
-    return {
-        "request": request.kind,
-        "promise": request.promise,
-        "stopped": outcome.stopped,
-        "passes": outcome.passes,
-        "steps": outcome.steps,
-        "steps_taken_back": taken_back,
-        "forget_acc": forget_acc,
-        "forget_mass": forget_mass,
-        "predicted_kl": predicted,
-        "retained_kl": watch.kl(final),
-        "temperature": watch.temperature,
-        "drift": moved,
-        "drift_max": max(moved.values()),
-        "history": outcome.history,
-    }

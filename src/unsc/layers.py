@@ -178,7 +178,7 @@ def _describe(path: str, module: nn.Module, names: Mapping[int, str]) -> Iterato
     elif _is_hugging_face_conv1d(module):
         weight = view("weight")
         if weight is not None:
-            inputs, outputs = module.weight.shape  # type: ignore[misc]
+            inputs, outputs = (int(n) for n in module._parameters["weight"].shape)  # type: ignore[union-attr]
             plain = layer(path, weight, "input", view("bias"), (1, outputs, inputs))
             made.append(replace(plain, transposed=True))  # type: ignore[type-var]
     yield from (one for one in made if one is not None)

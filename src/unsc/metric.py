@@ -68,7 +68,8 @@ class RetainedMetric:
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file that `RetainedMetric.load` reads."""
-        tensors = {f"{name}/{part}": getattr(m, part) for name, m in self.layers.items() for part in ("values", "vectors")}
+        tensors = {f"{name}/values": m.values for name, m in self.layers.items()}
+        tensors |= {f"{name}/vectors": m.vectors for name, m in self.layers.items()}
         numbers = {name: {"sensitivity": m.sensitivity, "damping": m.damping} for name, m in self.layers.items()}
         save_tensors(Path(path), tensors, {"kind": "retained_metric", "layers": numbers, "samples": self.samples})
 
@@ -76,7 +77,8 @@ class RetainedMetric:
     def load(cls, path: str | Path) -> RetainedMetric:
         tensors, metadata = load_tensors(Path(path))
         if metadata.get("kind") != "retained_metric":
-            raise InvalidData(f"{path} holds a {metadata.get('kind')}, not a retained metric; load it with its own class")
+            found = metadata.get("kind")
+            raise InvalidData(f"{path} holds a {found}, not a retained metric; load it with its own class")
         layers = {
             name: LayerMetric(tensors[f"{name}/values"], tensors[f"{name}/vectors"], **numbers)
             for name, numbers in metadata["layers"].items()
@@ -84,7 +86,7 @@ class RetainedMetric:
         return cls(layers, metadata["samples"])
 
 
-def retained_metric(
+def assemble(
     layers: Sequence[Layer],
     fitted: Mapping[str, Moment],
     held_out: Mapping[str, Moment],

@@ -47,8 +47,8 @@ class Request:
                 "not promise weights as if the classes had never been seen."
             )
         return (
-            "Records of classes that stay were forgotten: each was moved away from its own label, and predictions on the "
-            "retained data, its own class included, stay within the measured KL. A network trained without these "
+            "Records of classes that stay were forgotten: each was moved away from its own label, and predictions on "
+            "the retained data, its own class included, stay within the measured KL. A network trained without these "
             "records may still classify some of them correctly, so this can forget more than retraining would."
         )
 
@@ -74,7 +74,9 @@ def make_request(
         mask[_indices(indices, len(labels))] = True  # type: ignore[arg-type]
         emptied = sorted(set(labels.unique().tolist()) - set(labels[~mask].unique().tolist()))
         if emptied:
-            raise InvalidRequest(f"these indices leave no sample of class {listing(emptied)}; forget it with classes={emptied}")
+            raise InvalidRequest(
+                f"these indices leave no sample of class {listing(emptied)}; forget it with classes={emptied}"
+            )
     stay = labels[~mask]
     counts = {k: int((stay == k).sum()) for k in stay.unique().tolist()}
     few = {k: n for k, n in counts.items() if n < _FEWEST}
@@ -85,10 +87,10 @@ def make_request(
 
 
 def _integers(values: object, what: str) -> list[int]:
-    given = [values] if isinstance(values, int) else list(values)  # type: ignore[call-overload]
+    given = [values] if isinstance(values, int) else list(values)  # type: ignore[arg-type]
     if not given:
         raise InvalidRequest(f"{what}=[] names nothing to forget; give at least one")
-    plain = [v.item() if hasattr(v, "item") else v for v in given]
+    plain = [v if isinstance(v, int) else getattr(v, "item", lambda v=v: v)() for v in given]
     wrong = [v for v in plain if isinstance(v, bool) or not isinstance(v, int)]
     if wrong:
         raise InvalidRequest(f"{what} holds {listing(map(repr, wrong))}; give whole numbers")
@@ -103,7 +105,8 @@ def _classes(classes: object, labels: Tensor) -> tuple[int, ...]:
     present = labels.unique().tolist()
     missing = sorted(set(chosen) - set(present))
     if missing:
-        raise InvalidRequest(f"the data has no sample of class {listing(missing)}; its classes are {listing(present, limit=20)}")
+        known = listing(present, limit=20)
+        raise InvalidRequest(f"the data has no sample of class {listing(missing)}; its classes are {known}")
     if set(chosen) == set(present):
         raise InvalidRequest(f"all {len(present)} classes would be forgotten; at least one must stay")
     return tuple(sorted(chosen))

@@ -30,6 +30,8 @@ class Forgotten:
     """Names of the parameters that were not edited, with the reason."""
     options: Options
     request: Request
+    guide: Any
+    """The null space or retained metric that steps were confined to; it can be saved and used again."""
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors`, `metrics.json` and `config.json` into a new folder, all or nothing."""

@@ -1,142 +1,183 @@
-"""Algorithm 2: move forgotten samples to pseudo-labels, a confined step at a time, until they are forgotten."""
+"""Unlearn with a null space or a retained metric that is already at hand."""
 
 from __future__ import annotations
 
-import math
+import copy
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from unsc.budget import BudgetedStep
+from unsc.confine import ConfinedStep
+from unsc.errors import InvalidRequest, listing
+from unsc.layers import Layer
+from unsc.loop import Outcome, Schedule, run, split_watched, still_known
+from unsc.metric import RetainedMetric
+from unsc.models import editable_layers, working_copy
+from unsc.options import Options
 from unsc.progress import Progress, quiet
-from unsc.pseudo_labels import Targets, pseudo_labels, removed_classes
-from unsc.samples import Batch, join, logits_of
-from unsc.watch import Watch
+from unsc.pseudo_labels import removed_classes
+from unsc.request import Request
+from unsc.result import Forgotten
+from unsc.samples import Batch, as_batch, check_logits, logits_of
+from unsc.subspace import NullSpace
+from unsc.watch import Watch, drift
 
-Step = Callable[[Batch, Tensor], None]
-
-_CHECK_EVERY = 4
+Guide: TypeAlias = NullSpace | Mapping[int, NullSpace] | RetainedMetric
+"""What steps are confined to: a null space, one for each label of records, or the metric of the budgeted step."""
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """How long to go on."""
+class Samples:
+    """The samples that a run itself looks at."""
 
-    batch_size: int
-    max_passes: int
-    """Over the forgotten samples."""
-    stop_mass: float
-    """Forgotten once no watched sample is classified as before and its removed classes hold at most this
-    probability on average."""
-    max_kl: float
-    """Retained KL in nats at which the run is stopped and the best state so far restored."""
-    seed: int = 0
+    forgotten: Batch
+    watched: Batch
+    """Forgotten samples that tell when to stop: held-out ones for classes, all of them for records."""
+    held_out: list[Batch]
+    """Retained samples to watch."""
 
 
-@dataclass
-class Outcome:
-    """What a run did; accuracy in percent, KL in nats."""
-
-    stopped: str = "passes"
-    """`forgotten`, `passes` (the cap was reached), `kl` (retained predictions moved too far) or `nan`."""
-    steps: int = 0
-    passes: float = 0.0
-    seconds: float = 0.0
-    forget_acc: float = 100.0
-    """Share of watched forgotten samples still classified as a removed class."""
-    forget_mass: float = 1.0
-    """Mean probability that the network still gives the removed classes on them."""
-    retained_kl: float = 0.0
-    history: list[dict[str, float]] = field(default_factory=list)
-
-
-def run(
+def unlearn(
     model: nn.Module,
-    forgotten: Batch,
-    watched: Batch,
-    step: Step,
-    watch: Watch,
+    forgotten: Iterable[Any],
+    guide: Guide,
     *,
-    forget: tuple[int, ...] | None,
-    targets: Targets,
-    schedule: Schedule,
+    retained: Iterable[Any],
+    forget: Iterable[int] | None = None,
     progress: Progress = quiet,
-) -> Outcome:
-    """Unlearn `forgotten` in `model`, which `step` changes in place; `watched` says when they are forgotten.
+    **options: Any,
+) -> Forgotten:
+    """A new model that has forgotten the samples of the loader `forgotten`, guided by what was prepared before.
 
-    `forget` are the classes to forget, or None for records, which each lose their own class.
+    `forget` are the classes to forget; without it the samples are records, which each lose their own class.
+    `retained` is a loader of retained samples that `guide` was not made from: they are watched, and measured.
     """
-    forgotten, watched = forgotten.for_model(model), watched.for_model(model)
+    began = time.perf_counter()
+    settings = Options.from_keywords(options | {"step": "budgeted" if isinstance(guide, RetainedMetric) else "paper"})
+    held_out = [as_batch(b, label_key=settings.label_key) for b in retained]
+    to_forget = [as_batch(b, label_key=settings.label_key) for b in forgotten]
+    if not held_out or not to_forget:
+        raise InvalidRequest(
+            f"the loader {'forgotten' if held_out else 'retained'} gave no sample; it needs at least one"
+        )
+    settings = settings.resolved(sum(map(len, to_forget)))
+    original = working_copy(model)
     with torch.no_grad():
-        original = torch.cat([logits_of(model, part) for part in _parts(forgotten, 256)])
-    labels = pseudo_labels(original, removed_classes(forgotten.labels, original.shape[1], forget), targets=targets)
-    removed = removed_classes(watched.labels, original.shape[1], forget)
-    outcome, began = Outcome(), time.perf_counter()
-    best, best_mass = _state(model), math.inf
-    per_pass = -(-len(forgotten) // schedule.batch_size)
-    with progress("forgetting", per_pass * schedule.max_passes) as advance:
-        for chosen in _order(len(forgotten), schedule, device=forgotten.labels.device):
-            step(forgotten[chosen], labels[chosen])
-            advance()
-            outcome.steps += 1
-            last = outcome.steps == per_pass * schedule.max_passes
-            if outcome.steps % _CHECK_EVERY and not last:
-                continue
-            _measure(outcome, model, watched, removed, watch)
-            if not math.isfinite(outcome.retained_kl + outcome.forget_mass):
-                outcome.stopped = "nan"
-            elif outcome.retained_kl > schedule.max_kl:
-                outcome.stopped = "kl"
-            else:
-                if outcome.forget_mass <= best_mass:
-                    best, best_mass = _state(model), outcome.forget_mass
-                if outcome.forget_acc == 0 and outcome.forget_mass <= schedule.stop_mass:
-                    outcome.stopped = "forgotten"
-            if outcome.stopped != "passes":
-                break
-    model.load_state_dict(best)
-    outcome.passes = round(outcome.steps / per_pass, 2)
-    outcome.seconds = time.perf_counter() - began
-    return outcome
+        logits = logits_of(original, held_out[0].for_model(original))
+    check_logits(logits)
+    nothing = torch.empty(0, dtype=torch.long)
+    classes = None if forget is None else tuple(sorted(set(forget)))
+    request = Request(classes, nothing, nothing, logits.shape[1])
+    layers, frozen = editable_layers(original, held_out[0], parameters=settings.parameters)
+    known = guide.layers if isinstance(guide, RetainedMetric) else _spaces(guide)[0].bases
+    strange = [layer.name for layer in layers if layer.name not in known]
+    if strange:
+        raise InvalidRequest(f"the guide does not know the layers {listing(strange)}; make it from this model")
+    share = settings.held_out if classes is not None else 0.0
+    learned, watched = split_watched(to_forget, share, most=256, seed=settings.seed)
+    result = carry_out(model, original, layers, guide, Samples(learned, watched, held_out), request, settings, progress)
+    result.metrics["seconds"] = time.perf_counter() - began
+    result.frozen.update(frozen)
+    return result
 
 
-def _order(size: int, schedule: Schedule, *, device: torch.device) -> Iterator[Tensor]:
-    generator = torch.Generator().manual_seed(schedule.seed)
-    for _ in range(schedule.max_passes):
-        yield from torch.randperm(size, generator=generator).to(device).split(schedule.batch_size)
+def carry_out(
+    model: nn.Module,
+    original: nn.Module,
+    layers: tuple[Layer, ...],
+    guide: Guide,
+    samples: Samples,
+    request: Request,
+    settings: Options,
+    progress: Progress,
+    watch: Watch | None = None,
+) -> Forgotten:
+    """Run the loop on a copy of `original`, the working copy of `model`, and measure the result."""
+    working = copy.deepcopy(original)
+    kept = request.kept.to(next(original.parameters()).device)
+    watch = watch or Watch(original, samples.held_out, kept)
+    step: BudgetedStep | ConfinedStep
+    if isinstance(guide, RetainedMetric):
+        step = BudgetedStep(working, layers, guide, watch, budget=settings.budget)
+    else:
+        for space in _spaces(guide):
+            space.check_not_empty()
+        step = ConfinedStep(working, layers, guide, settings.make_optimizer())
+    outcome = run(
+        working,
+        samples.forgotten,
+        samples.watched,
+        step,
+        watch,
+        forget=request.classes,
+        targets=settings.targets or "soft",
+        schedule=_schedule(settings, request),
+        progress=progress,
+    )
+    result = _edited(model, working, layers)
+    metrics = _metrics(original, working_copy(result), layers, samples, request, watch, outcome, step)
+    return Forgotten(result, metrics, {}, settings, request, guide)
+
+
+def _spaces(guide: NullSpace | Mapping[int, NullSpace]) -> list[NullSpace]:
+    return [guide] if isinstance(guide, NullSpace) else list(guide.values())
+
+
+def _schedule(settings: Options, request: Request) -> Schedule:
+    # A record is done once it leaves its class; a class once its held-out samples hold almost no mass there.
+    mass = settings.stop_mass if request.classes is not None else 1.0
+    return Schedule(settings.batch_size, settings.max_passes, mass, settings.max_kl, settings.seed)  # type: ignore[arg-type]
 
 
 @torch.no_grad()
-def still_known(model: nn.Module, watched: Batch, removed: Tensor) -> tuple[float, float]:
-    """Percent of `watched` that `model` classifies as a class `removed` (n, classes) for it, and their mean mass."""
-    logits = torch.cat([logits_of(model, part) for part in _parts(watched, 256)]).float()
-    known = removed.gather(1, logits.argmax(dim=1, keepdim=True)).float().mean().item()
-    return 100 * known, (logits.softmax(dim=1) * removed).sum(dim=1).mean().item()
+def _edited(model: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn.Module:
+    """A copy of the user's model, in its own precision and mode, with the edited parameters of `working`."""
+    result = copy.deepcopy(model)
+    target, source = dict(result.named_parameters()), dict(working.named_parameters())
+    for name in {name for layer in layers for name in layer.parameters}:
+        target[name].copy_(source[name])
+    return result
 
 
-def _measure(outcome: Outcome, model: nn.Module, watched: Batch, removed: Tensor, watch: Watch) -> None:
-    outcome.forget_acc, outcome.forget_mass = still_known(model, watched, removed)
-    outcome.retained_kl = watch.kl(model, quick=True)
-    names = ("steps", "forget_acc", "forget_mass", "retained_kl")
-    outcome.history.append({name: getattr(outcome, name) for name in names})
-
-
-def _parts(batch: Batch, size: int) -> Iterator[Batch]:
-    for chosen in torch.arange(len(batch), device=batch.labels.device).split(size):
-        yield batch[chosen]
-
-
-def _state(model: nn.Module) -> dict[str, Tensor]:
-    return {name: t.detach().clone() for name, t in model.state_dict().items()}
-
-
-def split_watched(batches: Sequence[Batch], share: float, most: int, seed: int) -> tuple[Batch, Batch]:
-    """Forgotten samples to learn from, and those, at most `most`, that only tell when to stop."""
-    whole = join(batches)
-    order = torch.randperm(len(whole), generator=torch.Generator().manual_seed(seed))
-    held = min(most, int(share * len(whole)))
-    if held == 0:
-        return whole, whole
-    return whole[order[held:]], whole[order[:held]]
+def _metrics(
+    original: nn.Module,
+    final: nn.Module,
+    layers: tuple[Layer, ...],
+    samples: Samples,
+    request: Request,
+    watch: Watch,
+    outcome: Outcome,
+    step: ConfinedStep | BudgetedStep,
+) -> dict[str, Any]:
+    """What is known of the result, measured on the final weights; accuracy in percent, KL in nats."""
+    moved = drift(original, final, layers, watch.batches)
+    predicted, taken_back = 0.0, 0  # the paper's Theorem 1 predicts no change at all
+    if isinstance(step, BudgetedStep):
+        before, after = dict(original.named_parameters()), dict(final.named_parameters())
+        with torch.no_grad():
+            predicted = sum(step.metric.layers[x.name].kl(x.matrix(after) - x.matrix(before)) for x in layers)
+        taken_back = step.taken_back
+    watched = samples.watched.for_model(final)
+    removed = removed_classes(watched.labels, request.num_classes, request.classes)
+    forget_acc, forget_mass = still_known(final, watched, removed)
+    return {
+        "request": request.kind,
+        "promise": request.promise,
+        "stopped": outcome.stopped,
+        "passes": outcome.passes,
+        "steps": outcome.steps,
+        "steps_taken_back": taken_back,
+        "forget_acc": forget_acc,
+        "forget_mass": forget_mass,
+        "predicted_kl": predicted,
+        "retained_kl": watch.kl(final),
+        "temperature": watch.temperature,
+        "drift": moved,
+        "drift_max": max(moved.values()),
+        "history": outcome.history,
+    }

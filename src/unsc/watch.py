@@ -65,7 +65,9 @@ def softening(logits: Tensor) -> float:
     return temperature
 
 
-def drift(original: nn.Module, model: nn.Module, layers: Iterable[Layer], retained: Iterable[Batch]) -> dict[str, float]:
+def drift(
+    original: nn.Module, model: nn.Module, layers: Iterable[Layer], retained: Iterable[Batch]
+) -> dict[str, float]:
     """How far each layer's outputs moved on retained rows (Theorem 1, measured), relative to their size.
 
     `||R (W - W0).T|| / ||R W0.T||` in Frobenius norm, with R the rows that `retained` has in the original network.

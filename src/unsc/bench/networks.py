@@ -88,8 +88,8 @@ class ResNet20(nn.Module):
         self.bn1 = nn.BatchNorm2d(16)
         stages = [(16, 16, 1), (16, 32, 2), (32, 64, 2)]
         for i, (inputs, outputs, stride) in enumerate(stages, start=1):
-            blocks = [_Residual(inputs, outputs, stride), _Residual(outputs, outputs, 1), _Residual(outputs, outputs, 1)]
-            self.add_module(f"layer{i}", nn.Sequential(*blocks))
+            more = _Residual(outputs, outputs, 1), _Residual(outputs, outputs, 1)
+            self.add_module(f"layer{i}", nn.Sequential(_Residual(inputs, outputs, stride), *more))
         self.linear = nn.Linear(64, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:

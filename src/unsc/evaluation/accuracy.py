@@ -38,7 +38,7 @@ def evaluate(
     working = working_copy(model)
     right: dict[int, int] = {}
     seen: dict[int, int] = {}
-    parts = []
+    parts: dict[str, float] = {}
     for name, part in (("retain_test", retain_test), ("forget_test", forget_test)):
         hits, n = 0, 0
         for collated in DataLoader(part, batch_size=256) if isinstance(part, Dataset) else part:
@@ -52,5 +52,5 @@ def evaluate(
                 seen[k] = seen.get(k, 0) + int(of_class.sum())
         if n == 0:
             raise InvalidData(f"{name} is empty; give at least one sample")
-        parts.append(100 * hits / n)
-    return Evaluation(*parts, {k: 100 * right[k] / seen[k] for k in sorted(seen)})
+        parts[f"{name}_acc"] = 100 * hits / n
+    return Evaluation(**parts, class_acc={k: 100 * right[k] / seen[k] for k in sorted(seen)})

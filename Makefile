@@ -1,0 +1,57 @@
+# `make demo` and `make test` each work alone in a fresh clone: they need Python 3.10 to 3.14 with venv, and make.
+
+PYTHON ?= python3
+DATA ?=
+# For example PYTEST_ARGS="-n 2 --dist worksteal": two processes, which pays once the tests outlast their imports.
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Written last, so that an install that was cut short is started afresh.
+INSTALLED := $(VENV)/.installed
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench clean
+
+help:
+	@echo "make demo               run the demo"
+	@echo "make test               lint, check formatting and types, run the tests"
+	@echo "make bench [DATA=dir]   run the benchmarks, on the data in dir if given"
+	@echo "make clean              remove the environment, caches and build output"
+	@echo "Another Python: make demo PYTHON=python3.12"
+
+demo: $(INSTALLED)
+	@$(BIN)/unsc demo
+
+test: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	@# The tests' models are small: more than one thread slows them down.
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_ARGS)
+
+bench: $(INSTALLED)
+	@$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)")
+
+# The old environment goes first: if it is activated, PYTHON may be its interpreter.
+$(INSTALLED): pyproject.toml constraints.txt
+	@rm -rf $(VENV)
+	@command -v "$(PYTHON)" >/dev/null || { \
+	    echo "'$(PYTHON)' was not found. Install Python 3.10 to 3.14, or name one: make PYTHON=/path/to/python3 ..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 14))' || { \
+	    echo "unsc needs Python 3.10 to 3.14, but '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1)." >&2; \
+	    echo "Name a suitable one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "First run: downloading and installing PyTorch and the other dependencies into $(VENV); this takes a few minutes."
+	@"$(PYTHON)" -m venv $(VENV) || { \
+	    echo "'$(PYTHON) -m venv' failed. On Debian and Ubuntu, install the package python3-venv." >&2; exit 1; }
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]' || { \
+	    echo "The install failed. To see every step: $(BIN)/python -m pip install -c constraints.txt -e '.[dev]'" >&2; \
+	    echo "The same make command starts it afresh." >&2; exit 1; }
+	@touch $@
+	@echo "Installed."
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +

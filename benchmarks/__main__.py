@@ -1,0 +1,126 @@
+"""Forget each class in turn and print the table.
+
+    python -m benchmarks digits mlp
+    python -m benchmarks alexnet resnet20 --data DATA --checkpoint resnet20-12fca82f.th
+
+Each row is written to `runs/benchmarks/CASE.json` as soon as it is measured; a run that was stopped goes on from
+there. `--fresh` measures anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch.utils.data import TensorDataset
+
+import unsc
+from benchmarks.cases import CASES, Case
+from unsc.files import write_json
+from unsc.progress import bar
+from unsc.result import versions
+
+_COLUMNS = ("retain_test_acc", "forget_test_acc", "retained_kl", "drift_max", "passes", "seconds")
+
+
+def measure(case: Case, forget: int, method: str) -> dict[str, Any]:
+    """One row: the class, the method, and test accuracy before and after."""
+    images, labels = case.data.test.tensors
+    gone = labels == forget
+    parts = {
+        "retain_test": TensorDataset(images[~gone], labels[~gone]),
+        "forget_test": TensorDataset(images[gone], labels[gone]),
+    }
+    row: dict[str, Any] = {"forget": forget, "method": method}
+    if method == "original":
+        model, extra = case.model, {}
+    elif method == "logit_mask":
+        model, extra = _Masked(case.model, forget), {}
+    else:
+        result = unsc.forget(case.model, case.data.train, classes=[forget], progress=bar, **case.methods[method])
+        model, extra = (
+            result.model,
+            {k: v for k, v in result.metrics.items() if k not in ("history", "drift", "promise")},
+        )
+    scores = unsc.evaluate(model, **parts)
+    return row | extra | {"retain_test_acc": scores.retain_test_acc, "forget_test_acc": scores.forget_test_acc}
+
+
+class _Masked(torch.nn.Module):
+    """A control: the original network with one logit taken away. It has forgotten nothing."""
+
+    def __init__(self, model: torch.nn.Module, forget: int) -> None:
+        super().__init__()
+        self.model, self.forget = model, forget
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits = self.model(x).clone()
+        logits[:, self.forget] = -1e4
+        return logits
+
+
+def run(case: Case, path: Path) -> list[dict[str, Any]]:
+    """Every row of a case, those in `path` taken from there."""
+    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    known = {(row["forget"], row["method"]) for row in rows}
+    for method in ("original", "logit_mask", *case.methods):
+        for forget in case.classes:
+            if (forget, method) not in known:
+                rows.append(measure(case, forget, method))
+                write_json(path, {"case": case.name, "options": case.methods, "versions": versions(), "rows": rows})
+    return rows
+
+
+def table(case: Case, rows: list[dict[str, Any]]) -> Table:
+    """Each class's row, then mean and standard deviation over classes."""
+    shown = Table(title=f"{case.name}: each class forgotten in turn (n = {len(case.classes)})")
+    for heading in ("method", "class", *_COLUMNS):
+        shown.add_column(heading, justify="left" if heading == "method" else "right")
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == method]
+        for row in own:
+            shown.add_row(method, str(row["forget"]), *(_number(row.get(c)) for c in _COLUMNS))
+        if len(own) > 1:
+            columns = [[row[c] for row in own if c in row] for c in _COLUMNS]
+            cells = [f"{statistics.mean(v):.3f} ± {statistics.stdev(v):.3f}" if v else "" for v in columns]
+            shown.add_row(method, "mean", *cells, style="bold", end_section=True)
+    return shown
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}" if value < 1 else f"{value:.2f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument(
+        "cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; default: those that need no file"
+    )
+    parser.add_argument("--data", type=Path, help="folder with FashionMNIST/ and cifar-10-batches-py/")
+    parser.add_argument("--checkpoint", type=Path, help="the public resnet20-12fca82f.th")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"))
+    parser.add_argument("--fresh", action="store_true", help="measure rows anew that were measured before")
+    given = parser.parse_args()
+    unknown = [name for name in given.cases if name not in CASES]
+    if unknown:
+        parser.error(f"there is no case {', '.join(unknown)}; there are {', '.join(CASES)}")
+    for name in given.cases or ["digits", "mlp"]:
+        path = given.out / f"{name}.json"
+        if given.fresh:
+            path.unlink(missing_ok=True)
+        case = CASES[name](given.data, given.checkpoint, given.out / "models", bar)
+        Console(width=130).print(table(case, run(case, path)))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except unsc.UnscError as e:
+        sys.exit(f"error: {e}")
