@@ -16,13 +16,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.table import Table
 from torch.utils.data import TensorDataset
 
 import unsc
 from benchmarks.cases import CASES, Case
+from unsc.bench.controls import LogitMask
 from unsc.files import write_json
 from unsc.progress import bar
 from unsc.result import versions
@@ -42,7 +42,7 @@ def measure(case: Case, forget: int, method: str) -> dict[str, Any]:
     if method == "original":
         model, extra = case.model, {}
     elif method == "logit_mask":
-        model, extra = _Masked(case.model, forget), {}
+        model, extra = LogitMask(case.model, [forget]), {}
     else:
         result = unsc.forget(case.model, case.data.train, classes=[forget], progress=bar, **case.methods[method])
         model, extra = (
@@ -51,19 +51,6 @@ def measure(case: Case, forget: int, method: str) -> dict[str, Any]:
         )
     scores = unsc.evaluate(model, **parts)
     return row | extra | {"retain_test_acc": scores.retain_test_acc, "forget_test_acc": scores.forget_test_acc}
-
-
-class _Masked(torch.nn.Module):
-    """A control: the original network with one logit taken away. It has forgotten nothing."""
-
-    def __init__(self, model: torch.nn.Module, forget: int) -> None:
-        super().__init__()
-        self.model, self.forget = model, forget
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        logits = self.model(x).clone()
-        logits[:, self.forget] = -1e4
-        return logits
 
 
 def run(case: Case, path: Path) -> list[dict[str, Any]]:

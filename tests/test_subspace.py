@@ -73,12 +73,15 @@ def svd_basis(columns: Tensor, energy: float) -> Tensor:
     u, s, _ = torch.linalg.svd(columns, full_matrices=False)
     for k in range(1, len(s) + 1):
         if s[:k].square().sum() >= energy * s.square().sum():
+            assert k == len(s) or s[k - 1] - s[k] > 1e-4  # else which of two equal directions is kept is arbitrary
             return u[:, :k]
     raise AssertionError("unreachable")
 
 
-@pytest.mark.parametrize("retain", [(0, 1, 2), (1, 3), (2,)])
-@pytest.mark.parametrize(("energy", "merge_energy"), [(0.97, 0.99), (0.8, 0.9), (0.995, 0.6)])
+@pytest.mark.parametrize(
+    ("retain", "energy", "merge_energy"),
+    [((0, 1, 2), 0.97, 0.99), ((1, 3), 0.97, 0.99), ((2,), 0.97, 0.99), ((0, 1, 2), 0.8, 0.9), ((1, 3), 0.9, 0.95)],
+)
 def test_the_paper_step_is_two_singular_value_decompositions(
     retain: tuple[int, ...], energy: float, merge_energy: float
 ) -> None:

@@ -20,6 +20,8 @@ from unsc.samples import Batch, logits_of
 from unsc.watch import Watch
 
 _TRIES = 12
+_ROUNDING = 1e-6
+"""A forget loss in nats that float32 cannot tell from 0; it may even be negative."""
 
 
 def forget_gradients(
@@ -57,7 +59,7 @@ class BudgetedStep:
         steps = {name: self.metric.layers[name].solve(g) for name, g in gradients.items()}
         # b tr(D (A + damping I) D.T) of the unit step is <G, D>.
         cost = sum((gradients[name] * step).sum().item() for name, step in steps.items())
-        if not cost > 0:
+        if not (cost > 0 and loss > _ROUNDING):
             return  # nothing left to learn from this batch
         with torch.no_grad():
             before = {x.name: x.matrix(self.parameters) for x in self.layers}

@@ -114,6 +114,7 @@ def choose_damping(metric: LayerMetric, gradient: Tensor, held_out: Moment, samp
     with moment `held_out` charge `tr(D A' D.T)`. The square of the first over the second does not depend on
     D's length. The sensitivity is corrected by what the held-out samples charge beyond what was predicted.
     """
+    gradient = gradient.to(metric.vectors.dtype)  # that of a float64 model is float64
     mean = metric.values.sum().item() / (metric.values.shape[0] * metric.vectors.shape[1])
     if mean == 0:
         return replace(metric, damping=1.0)

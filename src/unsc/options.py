@@ -60,13 +60,16 @@ class Options:
 
         check("step", "'budgeted' or 'paper'", self.step in ("budgeted", "paper"))
         check("targets", "'soft' or 'hard'", self.targets in (None, "soft", "hard"))
-        check("samples_per_class", "a whole number of at least 2", self.samples_per_class >= 2)
-        check("held_out", "a share from 0 to 0.5", 0 <= self.held_out <= 0.5)
-        check("stop_mass", "a probability from 0 to 1", 0 <= self.stop_mass <= 1)
-        for name in ("batch_size", "max_passes", "chunk_bytes"):
-            check(name, "a whole number of at least 1", getattr(self, name) is None or getattr(self, name) >= 1)
-        for name in ("max_kl", "budget", "lr"):
-            check(name, "a number above 0", getattr(self, name) is None or getattr(self, name) > 0)
+        check("samples_per_class", "a whole number of at least 2", _whole(self.samples_per_class, 2))
+        check("held_out", "a share from 0 to 0.5", _number(self.held_out) and 0 <= self.held_out <= 0.5)
+        check("stop_mass", "a probability from 0 to 1", _number(self.stop_mass) and 0 <= self.stop_mass <= 1)
+        for name in ("batch_size", "max_passes"):
+            check(name, "a whole number of at least 1", getattr(self, name) is None or _whole(getattr(self, name), 1))
+        check("chunk_bytes", "a whole number of at least 1", _whole(self.chunk_bytes, 1))
+        check("max_kl", "a number above 0", self.max_kl is None or (_number(self.max_kl) and self.max_kl > 0))
+        for name in ("budget", "lr"):
+            check(name, "a number above 0", _number(getattr(self, name)) and getattr(self, name) > 0)
+        check("seed", "a whole number of at least 0", _whole(self.seed, 0))
 
     @classmethod
     def from_keywords(cls, keywords: dict[str, Any]) -> Options:
@@ -99,3 +102,11 @@ class Options:
         """Plain values, to be saved as JSON."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return values | {"optimizer": None if self.optimizer is None else repr(self.optimizer)}
+
+
+def _whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -87,7 +87,10 @@ def make_request(
 
 
 def _integers(values: object, what: str) -> list[int]:
-    given = [values] if isinstance(values, int) else list(values)  # type: ignore[arg-type]
+    try:
+        given = list(values)  # type: ignore[call-overload]
+    except TypeError:  # a single number
+        given = [values]
     if not given:
         raise InvalidRequest(f"{what}=[] names nothing to forget; give at least one")
     plain = [v if isinstance(v, int) else getattr(v, "item", lambda v=v: v)() for v in given]

@@ -130,6 +130,8 @@ class NullSpace:
 
 
 def _energy(energy: Energy, layer: str, option: str) -> float:
+    if isinstance(energy, Mapping) and layer not in energy:
+        raise InvalidRequest(f"{option} names no layer {layer}, only {listing(energy)}; name every layer")
     value = energy[layer] if isinstance(energy, Mapping) else energy
     if not 0 < value <= 1:
         raise InvalidRequest(f"{option}={value} for layer {layer}; give a share of the energy above 0 and at most 1")

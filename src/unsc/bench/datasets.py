@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import pickle
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,11 @@ def _fashion_mnist(folder: Path) -> Split:
     def part(prefix: str) -> TensorDataset:
         images = _idx(raw / f"{prefix}-images-idx3-ubyte.gz")
         labels = _idx(raw / f"{prefix}-labels-idx1-ubyte.gz")
+        if images.shape[1:] != (28, 28) or labels.shape != images.shape[:1]:
+            raise InvalidData(
+                f"{raw} has {prefix} images of shape {images.shape} and labels of shape {labels.shape}; they must be "
+                "(n, 28, 28) and (n,): fetch them again"
+            )
         x = torch.nn.functional.pad(torch.from_numpy(images)[:, None].float() / 255, (2, 2, 2, 2))
         return TensorDataset((x - 0.2860) / 0.3530, torch.from_numpy(labels).long())
 
@@ -83,11 +89,18 @@ def _cifar10(folder: Path) -> Split:
 
     def part(names: list[str]) -> TensorDataset:
         batches = [_plain_pickle(root / n) for n in names]
+        for name, batch in zip(names, batches, strict=True):
+            shape, labels = np.shape(batch.get("data", ())), np.shape(batch.get("labels", ()))
+            if shape != (*labels, 3072) or len(labels) != 1:
+                raise InvalidData(
+                    f"{root / name} has data of shape {shape} and labels of shape {labels}; they must be (n, 3072) "
+                    "and (n,): fetch it again"
+                )
         pixels = np.concatenate([b["data"] for b in batches]).reshape(-1, 3, 32, 32)
         labels = np.concatenate([np.asarray(b["labels"]) for b in batches])
         return TensorDataset((_unit(pixels) - mean) / std, torch.from_numpy(labels).long())
 
-    names = tuple(_plain_pickle(root / "batches.meta")["label_names"])
+    names = tuple(_plain_pickle(root / "batches.meta").get("label_names", ()))
     return Split("cifar-10", part([f"data_batch_{i}" for i in range(1, 6)]), part(["test_batch"]), names)
 
 
@@ -106,11 +119,13 @@ def _idx(path: Path) -> np.ndarray:
     """A gzipped IDX file of unsigned bytes, as MNIST and its kin are published."""
     try:
         raw = gzip.decompress(_read(path))
-    except (OSError, EOFError) as e:
+    except (OSError, EOFError, zlib.error) as e:
         raise InvalidData(f"{path} is not a whole gzip file ({e}); fetch it again") from e
     if len(raw) < 4 or raw[:3] != b"\0\0\x08":
         raise InvalidData(f"{path} is not an IDX file of unsigned bytes; fetch it again")
     ndim = raw[3]
+    if len(raw) < 4 + 4 * ndim:
+        raise InvalidData(f"{path} ends inside its header; fetch it again")
     shape = tuple(int.from_bytes(raw[4 + 4 * i : 8 + 4 * i], "big") for i in range(ndim))
     body = np.frombuffer(raw, dtype=np.uint8, offset=4 + 4 * ndim)
     if body.size != int(np.prod(shape)):
@@ -137,9 +152,11 @@ def _plain_pickle(path: Path) -> dict:
     """A CIFAR batch; the keys of the original files are bytes, those of some copies are strings."""
     try:
         content = _PlainUnpickler(io.BytesIO(_read(path)), encoding="bytes").load()
-    except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, ValueError) as e:
-        if isinstance(e, InvalidData):
-            raise
+        if not isinstance(content, dict):
+            raise pickle.UnpicklingError(f"it holds a {type(content).__name__}, not a dict")
+    except InvalidData:
+        raise
+    except Exception as e:  # a broken pickle can raise anything
         raise InvalidData(f"{path} is not a whole CIFAR batch ({e}); fetch it again") from e
 
     def text(v: object) -> object:

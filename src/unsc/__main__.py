@@ -1,0 +1,5 @@
+"""`python -m unsc`."""
+
+from unsc.cli import main
+
+main()

@@ -1,0 +1,134 @@
+"""Retained predictions are watched: divergence and drift against explicit formulas."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from unsc.errors import UnsupportedModel
+from unsc.layers import find_layers
+from unsc.samples import Batch
+from unsc.watch import Watch, drift, softening
+
+ALL = torch.ones(4, dtype=torch.bool)
+
+
+def network(seed: int = 0, scale: float = 1.0) -> nn.Module:
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 4))
+    with torch.no_grad():
+        model[2].weight.mul_(scale)
+    return model.eval()
+
+
+def batches(sizes: tuple[int, ...] = (7, 3)) -> list[Batch]:
+    g = torch.Generator().manual_seed(0)
+    return [Batch(torch.randn(n, 5, generator=g), torch.zeros(n, dtype=torch.long)) for n in sizes]
+
+
+def probabilities(model: nn.Module, temperature: float = 1.0, kept: Tensor = ALL) -> Tensor:
+    with torch.no_grad():
+        return (torch.cat([model(b.inputs) for b in batches()])[:, kept] / temperature).double().softmax(dim=1)
+
+
+def explicit_kl(p: Tensor, q: Tensor) -> float:
+    return F.kl_div(q.log(), p, reduction="batchmean").item()
+
+
+def test_a_network_does_not_diverge_from_itself() -> None:
+    assert Watch(network(), batches(), ALL).kl(network()) == 0
+    assert Watch(network(), batches(), ALL).kl(network(), quick=True) == 0
+
+
+def test_divergence_is_the_mean_kl() -> None:
+    """From the original to the current network, over all samples of unequal batches."""
+    watch = Watch(network(), batches(), ALL)
+    assert watch.temperature == 1
+    expected = explicit_kl(probabilities(network()), probabilities(network(1)))
+    assert watch.kl(network(1)) == pytest.approx(expected, rel=1e-5)
+    assert expected != pytest.approx(explicit_kl(probabilities(network(1)), probabilities(network())), rel=1e-3)
+
+
+def test_a_certain_network_is_softened() -> None:
+    """By the smallest temperature of a fine grid that makes it uncertain; the KL is multiplied by its square."""
+    watch = Watch(network(scale=100), batches(), ALL)
+    t = watch.temperature
+
+    def uncertainty(temperature: float) -> float:
+        return (1 - probabilities(network(scale=100), temperature).square().sum(dim=1)).mean().item()
+
+    assert t > 1
+    assert uncertainty(t) >= 0.1 > uncertainty(t / 1.11)
+    p, q = probabilities(network(scale=100), t), probabilities(network(1, scale=100), t)
+    assert watch.kl(network(1, scale=100)) == pytest.approx(t**2 * explicit_kl(p, q), rel=1e-4)
+
+
+def test_softening_ends_for_any_logits() -> None:
+    assert softening(torch.tensor([[1e9, 0.0]])) >= 100
+    assert softening(torch.zeros(1, 2)) == 1
+
+
+def test_a_forgotten_class_is_ignored() -> None:
+    """Whatever its logit does, and its probability is taken out of all others."""
+    kept = torch.tensor([True, True, False, True])
+    watch = Watch(network(), batches(), kept)
+    changed = network()
+    with torch.no_grad():
+        changed[2].bias[2] += 50
+    assert watch.kl(changed) == 0
+    p, q = probabilities(network(), kept=kept), probabilities(network(1), kept=kept)
+    assert watch.kl(network(1)) == pytest.approx(explicit_kl(p, q), rel=1e-5)
+    with torch.no_grad():
+        logs = watch.log_probabilities(network()(batches()[0].inputs))
+    torch.testing.assert_close(logs.double().exp(), p[:7], atol=1e-6, rtol=0)
+    with torch.no_grad():
+        changed[2].bias[1] += 1
+    assert watch.kl(changed) > 0.01
+
+
+def test_a_quick_look_takes_the_first_batches() -> None:
+    watch = Watch(network(), batches(), ALL, quick=7)
+    only = explicit_kl(probabilities(network())[:7], probabilities(network(1))[:7])
+    assert watch.kl(network(1), quick=True) == pytest.approx(only, rel=1e-5)
+
+
+def test_a_broken_network_has_no_divergence() -> None:
+    """NaN weights give NaN, not 0; a broken original is refused."""
+    broken = network()
+    with torch.no_grad():
+        broken[0].weight[0, 0] = math.nan
+    assert math.isnan(Watch(network(), batches(), ALL).kl(broken))
+    with pytest.raises(UnsupportedModel, match="NaN or Inf"):
+        Watch(broken, batches(), ALL)
+
+
+def test_drift_is_the_relative_norm_of_what_moved() -> None:
+    """`|R (W - W0).T| / |R W0.T|` with the rows of the original network, for a linear layer and a convolution."""
+    torch.manual_seed(0)
+    original = nn.Sequential(nn.Conv2d(1, 3, 2), nn.Tanh(), nn.Flatten(), nn.Linear(27, 4)).double().eval()
+    moved = copy.deepcopy(original)
+    with torch.no_grad():
+        for p in moved.parameters():
+            p += 0.1 * torch.randn_like(p)
+    x = torch.randn(10, 1, 4, 4, dtype=torch.float64)
+    data = [Batch(part, torch.zeros(len(part), dtype=torch.long)) for part in x.split(6)]
+    found = drift(original, moved, find_layers(original).layers, data)
+    with torch.no_grad():
+        hidden = original[:3](x)
+        conv = (moved[0](x) - original[0](x)).norm() / original[0](x).norm()
+        last = (moved[3](hidden) - original[3](hidden)).norm() / original[3](hidden).norm()
+    assert found == pytest.approx({"0": conv.item(), "3": last.item()}, rel=1e-9)
+    assert drift(original, original, find_layers(original).layers, data) == {"0": 0.0, "3": 0.0}
+
+
+def test_drift_of_a_layer_that_gives_nothing_is_zero() -> None:
+    model = nn.Linear(3, 2)
+    nn.init.zeros_(model.weight)
+    nn.init.zeros_(model.bias)
+    data = [Batch(torch.randn(4, 3), torch.zeros(4, dtype=torch.long))]
+    assert set(drift(model, model, find_layers(model).layers, data).values()) == {0.0}
