@@ -179,12 +179,21 @@ def test_still_known_counts_removed_classes() -> None:
     assert mass == pytest.approx((0.7 + 0.1 + 0.7 + 0.4) / 4)
 
 
-@pytest.mark.parametrize(("share", "most", "held"), [(0.1, 256, 2), (0.5, 256, 10), (0.5, 3, 3), (0.0, 256, 20), (0.04, 9, 20)])
-def test_watched_samples_are_not_learned(share: float, most: int, held: int) -> None:
-    """A split in two; where none can be spared, all samples serve for both."""
-    parts = [Batch(torch.arange(i, i + 10)[:, None], torch.zeros(10, dtype=torch.long)) for i in (0, 10)]
+@pytest.mark.parametrize(("size", "share", "most"), [(40, 0.1, 256), (40, 0.5, 256), (40, 0.5, 3), (2, 0.1, 256)])
+def test_watched_samples_are_not_learned(size: int, share: float, most: int) -> None:
+    """The samples are parted in two by the seed, with at least the share held out, and at most `most`."""
+    half = size // 2
+    parts = [Batch(torch.arange(i, i + half)[:, None], torch.zeros(half, dtype=torch.long)) for i in (0, half)]
     learned, watched = split_watched(parts, share, most, seed=3)
     a, b = learned.inputs.flatten().tolist(), watched.inputs.flatten().tolist()
-    assert len(b) == held
-    assert (sorted(a) == sorted(b) == list(range(20))) if held == 20 else (sorted(a + b) == list(range(20)))
+    assert sorted(a + b) == list(range(size))
+    assert a
+    assert min(most, max(1, int(share * size))) <= len(b) <= most
     assert split_watched(parts, share, most, seed=3)[1].inputs.flatten().tolist() == b
+
+
+@pytest.mark.parametrize(("size", "share"), [(10, 0.0), (1, 0.5)])
+def test_where_none_can_be_spared_all_samples_serve_for_both(size: int, share: float) -> None:
+    whole = Batch(torch.arange(size)[:, None], torch.zeros(size, dtype=torch.long))
+    for part in split_watched([whole], share, 256, seed=0):
+        assert sorted(part.inputs.flatten().tolist()) == list(range(size))

@@ -56,8 +56,13 @@ class Row:
     """Largest relative change of a layer's outputs on retained test rows, against the original."""
 
     def to_dict(self) -> dict[str, object]:
-        scores = {"retain_test_acc": self.scores.retain_test_acc, "forget_test_acc": self.scores.forget_test_acc}
-        return scores | {"drift": self.drift, "seconds": self.seconds, "class_acc": self.scores.class_acc}
+        return {
+            "retain_test_acc": self.scores.retain_test_acc,
+            "forget_test_acc": self.scores.forget_test_acc,
+            "drift": self.drift,
+            "seconds": self.seconds,
+            "class_acc": self.scores.class_acc,
+        }
 
 
 def demo(classes: Iterable[int], *, out: Path, seed: int = 0, progress: Progress = quiet) -> dict[str, Row]:

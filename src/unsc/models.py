@@ -39,6 +39,14 @@ def working_copy(model: nn.Module) -> nn.Module:
     return working
 
 
+@torch.no_grad()
+def count_classes(model: nn.Module, batch: Batch) -> int:
+    """How many classes `model` knows, by its logits for a few samples."""
+    logits = logits_of(model, batch[torch.arange(min(4, len(batch)))].for_model(model))
+    check_logits(logits)
+    return logits.shape[1]
+
+
 def editable_layers(
     model: nn.Module, batch: Batch, *, parameters: Iterable[str] | None = None
 ) -> tuple[tuple[Layer, ...], dict[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +25,18 @@ class Request:
     forget: Tensor
     retain: Tensor
     num_classes: int
+
+    @classmethod
+    def unplaced(cls, classes: Iterable[int] | None, *, num_classes: int) -> Request:
+        """A request whose samples were handed over by themselves, without a data set to find them in."""
+        nowhere = torch.empty(0, dtype=torch.long)
+        chosen = None if classes is None else tuple(sorted(_integers(classes, "forget")))
+        outside = [k for k in chosen or () if not 0 <= k < num_classes]
+        if outside:
+            raise InvalidRequest(f"the model has no class {listing(outside)}; its classes are 0 to {num_classes - 1}")
+        if chosen is not None and len(chosen) == num_classes:
+            raise InvalidRequest(f"all {num_classes} classes would be forgotten; at least one must stay")
+        return cls(chosen, nowhere, nowhere, num_classes)
 
     @property
     def kind(self) -> str:
@@ -93,7 +106,7 @@ def _integers(values: object, what: str) -> list[int]:
         given = [values]
     if not given:
         raise InvalidRequest(f"{what}=[] names nothing to forget; give at least one")
-    plain = [v if isinstance(v, int) else getattr(v, "item", lambda v=v: v)() for v in given]
+    plain: list[Any] = [v if isinstance(v, int) else getattr(v, "item", lambda v=v: v)() for v in given]
     wrong = [v for v in plain if isinstance(v, bool) or not isinstance(v, int)]
     if wrong:
         raise InvalidRequest(f"{what} holds {listing(map(repr, wrong))}; give whole numbers")

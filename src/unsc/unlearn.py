@@ -17,13 +17,13 @@ from unsc.errors import InvalidRequest, listing
 from unsc.layers import Layer
 from unsc.loop import Outcome, Schedule, run, split_watched, still_known
 from unsc.metric import RetainedMetric
-from unsc.models import editable_layers, working_copy
+from unsc.models import count_classes, editable_layers, working_copy
 from unsc.options import Options
 from unsc.progress import Progress, quiet
 from unsc.pseudo_labels import removed_classes
 from unsc.request import Request
 from unsc.result import Forgotten
-from unsc.samples import Batch, as_batch, check_logits, logits_of
+from unsc.samples import Batch, as_batch
 from unsc.subspace import NullSpace
 from unsc.watch import Watch, drift
 
@@ -40,6 +40,22 @@ class Samples:
     """Forgotten samples that tell when to stop: held-out ones for classes, all of them for records."""
     held_out: list[Batch]
     """Retained samples to watch."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A request with all that is needed to carry it out, but for the guide."""
+
+    model: nn.Module
+    """The user's own."""
+    original: nn.Module
+    """Its working copy."""
+    layers: tuple[Layer, ...]
+    frozen: dict[str, str]
+    samples: Samples
+    request: Request
+    settings: Options
+    watch: Watch
 
 
 def unlearn(
@@ -62,66 +78,50 @@ def unlearn(
     held_out = [as_batch(b, label_key=settings.label_key) for b in retained]
     to_forget = [as_batch(b, label_key=settings.label_key) for b in forgotten]
     if not held_out or not to_forget:
-        raise InvalidRequest(
-            f"the loader {'forgotten' if held_out else 'retained'} gave no sample; it needs at least one"
-        )
+        empty = "forgotten" if held_out else "retained"
+        raise InvalidRequest(f"the loader {empty} gave no sample; it needs at least one")
     settings = settings.resolved(sum(map(len, to_forget)))
     original = working_copy(model)
-    with torch.no_grad():
-        logits = logits_of(original, held_out[0].for_model(original))
-    check_logits(logits)
-    nothing = torch.empty(0, dtype=torch.long)
-    classes = None if forget is None else tuple(sorted(set(forget)))
-    request = Request(classes, nothing, nothing, logits.shape[1])
+    request = Request.unplaced(forget, num_classes=count_classes(original, held_out[0]))
     layers, frozen = editable_layers(original, held_out[0], parameters=settings.parameters)
     known = guide.layers if isinstance(guide, RetainedMetric) else _spaces(guide)[0].bases
     strange = [layer.name for layer in layers if layer.name not in known]
     if strange:
         raise InvalidRequest(f"the guide does not know the layers {listing(strange)}; make it from this model")
-    share = settings.held_out if classes is not None else 0.0
+    share = settings.held_out if request.classes is not None else 0.0
     learned, watched = split_watched(to_forget, share, most=256, seed=settings.seed)
-    result = carry_out(model, original, layers, guide, Samples(learned, watched, held_out), request, settings, progress)
-    result.metrics["seconds"] = time.perf_counter() - began
-    result.frozen.update(frozen)
-    return result
+    watch = Watch(original, held_out, request.kept)
+    samples = Samples(learned, watched, held_out)
+    task = Task(model, original, layers, frozen, samples, request, settings, watch)
+    return carry_out(task, guide, began=began, progress=progress)
 
 
-def carry_out(
-    model: nn.Module,
-    original: nn.Module,
-    layers: tuple[Layer, ...],
-    guide: Guide,
-    samples: Samples,
-    request: Request,
-    settings: Options,
-    progress: Progress,
-    watch: Watch | None = None,
-) -> Forgotten:
-    """Run the loop on a copy of `original`, the working copy of `model`, and measure the result."""
-    working = copy.deepcopy(original)
-    kept = request.kept.to(next(original.parameters()).device)
-    watch = watch or Watch(original, samples.held_out, kept)
+def carry_out(task: Task, guide: Guide, *, began: float, progress: Progress) -> Forgotten:
+    """Run the loop on a copy of the original and measure the result."""
+    settings, request = task.settings, task.request
+    working = copy.deepcopy(task.original)
     step: BudgetedStep | ConfinedStep
     if isinstance(guide, RetainedMetric):
-        step = BudgetedStep(working, layers, guide, watch, budget=settings.budget)
+        step = BudgetedStep(working, task.layers, guide, task.watch, budget=settings.budget)
     else:
         for space in _spaces(guide):
             space.check_not_empty()
-        step = ConfinedStep(working, layers, guide, settings.make_optimizer())
+        step = ConfinedStep(working, task.layers, guide, settings.make_optimizer())
     outcome = run(
         working,
-        samples.forgotten,
-        samples.watched,
+        task.samples.forgotten,
+        task.samples.watched,
         step,
-        watch,
+        task.watch,
         forget=request.classes,
         targets=settings.targets or "soft",
         schedule=_schedule(settings, request),
         progress=progress,
     )
-    result = _edited(model, working, layers)
-    metrics = _metrics(original, working_copy(result), layers, samples, request, watch, outcome, step)
-    return Forgotten(result, metrics, {}, settings, request, guide)
+    result = _edited(task.model, working, task.layers)
+    metrics = _metrics(task, working_copy(result), outcome, step)
+    metrics["seconds"] = time.perf_counter() - began
+    return Forgotten(result, metrics, task.frozen, settings, request, guide)
 
 
 def _spaces(guide: NullSpace | Mapping[int, NullSpace]) -> list[NullSpace]:
@@ -144,25 +144,17 @@ def _edited(model: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn
     return result
 
 
-def _metrics(
-    original: nn.Module,
-    final: nn.Module,
-    layers: tuple[Layer, ...],
-    samples: Samples,
-    request: Request,
-    watch: Watch,
-    outcome: Outcome,
-    step: ConfinedStep | BudgetedStep,
-) -> dict[str, Any]:
+def _metrics(task: Task, final: nn.Module, outcome: Outcome, step: ConfinedStep | BudgetedStep) -> dict[str, Any]:
     """What is known of the result, measured on the final weights; accuracy in percent, KL in nats."""
-    moved = drift(original, final, layers, watch.batches)
+    request, watch, layers = task.request, task.watch, task.layers
+    moved = drift(task.original, final, layers, watch.batches)
     predicted, taken_back = 0.0, 0  # the paper's Theorem 1 predicts no change at all
     if isinstance(step, BudgetedStep):
-        before, after = dict(original.named_parameters()), dict(final.named_parameters())
+        before, after = dict(task.original.named_parameters()), dict(final.named_parameters())
         with torch.no_grad():
             predicted = sum(step.metric.layers[x.name].kl(x.matrix(after) - x.matrix(before)) for x in layers)
         taken_back = step.taken_back
-    watched = samples.watched.for_model(final)
+    watched = task.samples.watched.for_model(final)
     removed = removed_classes(watched.labels, request.num_classes, request.classes)
     forget_acc, forget_mass = still_known(final, watched, removed)
     return {

@@ -26,7 +26,7 @@ class Watch:
 
     def __init__(self, model: nn.Module, retained: Sequence[Batch], kept: Tensor, *, quick: int = 128) -> None:
         """`model` is the original; `kept` (classes,) is true for classes that stay; `quick` samples serve each step."""
-        self.kept = kept
+        self.kept = kept.to(next(model.parameters()).device)
         self.batches = [b.for_model(model) for b in retained]
         self._logits = [self._kept_logits(model, b) for b in self.batches]
         for logits in self._logits:

@@ -1,0 +1,95 @@
+"""Options: bad values are refused by name, and defaults suit the request."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from unsc.errors import InvalidRequest
+from unsc.options import Options
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("stepp", "step"), ("batchsize", "batch_size"), ("learning_rate", "options are step, "), ("maxkl", "max_kl")],
+)
+def test_an_unknown_option_suggests_the_nearest(name: str, hint: str) -> None:
+    """Or lists all, if none is near."""
+    with pytest.raises(InvalidRequest, match=rf"no option '{name}'; (did you mean )?{hint}"):
+        Options.from_keywords({name: 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "allowed"),
+    [
+        ("step", ["adam", None, 1], "'budgeted' or 'paper'"),
+        ("targets", ["random", 1], "'soft' or 'hard'"),
+        ("samples_per_class", [1, 0, -3, 2.5, "9", True, None], "at least 2"),
+        ("batch_size", [0, -1, 1.5, "8", True], "at least 1"),
+        ("max_passes", [0, -1, 0.5, "8"], "at least 1"),
+        ("chunk_bytes", [0, -1, 1e6, None], "at least 1"),
+        ("max_kl", [0, -1.0, float("nan"), "1"], "above 0"),
+        ("budget", [0, -1.0, float("nan"), None, "x"], "above 0"),
+        ("lr", [0.0, -1.0, None], "above 0"),
+        ("held_out", [-0.1, 0.6, float("nan"), "0.1", None], "0 to 0.5"),
+        ("stop_mass", [-0.1, 1.1, None], "0 to 1"),
+        ("seed", [-1, 0.5, None, "0"], "at least 0"),
+    ],
+)
+def test_a_bad_value_is_refused(name: str, values: list[Any], allowed: str) -> None:
+    """With its name, the value itself, and what is allowed."""
+    for value in values:
+        with pytest.raises(InvalidRequest) as caught:
+            Options.from_keywords({name: value})
+        assert f"{name}={value!r}" in str(caught.value)
+        assert allowed in str(caught.value)
+
+
+def test_good_values_are_taken() -> None:
+    options = Options.from_keywords({"step": "paper", "lr": 1, "seed": 3, "held_out": 0, "energy": {"a": 0.5}})
+    assert (options.step, options.lr, options.seed, options.held_out) == ("paper", 1, 3, 0)
+
+
+@pytest.mark.parametrize("forgotten", [1, 17, 100, 1000, 6000, 50000])
+def test_defaults_suit_the_number_of_samples(forgotten: int) -> None:
+    """A budgeted run has two passes, and steps enough; nothing is left undecided."""
+    options = Options().resolved(forgotten)
+    assert options.batch_size is not None
+    assert options.max_passes is not None
+    assert 16 <= options.batch_size <= 128
+    steps = -(-forgotten // options.batch_size) * options.max_passes
+    assert options.max_passes >= 2
+    assert steps >= 32 or options.max_passes >= 64
+    assert (options.targets, options.max_kl) == ("soft", 0.1)
+
+
+def test_the_papers_step_has_its_own_defaults() -> None:
+    options = Options(step="paper").resolved(1000)
+    assert (options.targets, options.max_passes, options.max_kl) == ("hard", 25, 1.0)
+
+
+@pytest.mark.parametrize("step", ["budgeted", "paper"])
+def test_what_the_user_gives_is_kept(step: Any) -> None:
+    given = {"targets": "soft", "batch_size": 7, "max_passes": 3, "max_kl": 0.25}
+    options = Options.from_keywords(given | {"step": step}).resolved(999)
+    assert {name: getattr(options, name) for name in given} == given
+    assert options.resolved(5) == options
+
+
+def test_optimizers_are_made_from_parameters() -> None:
+    """Plain SGD at `lr`, unless another is given."""
+    p = [torch.zeros(1, requires_grad=True)]
+    plain = Options(lr=0.3).make_optimizer()(p)
+    assert type(plain) is torch.optim.SGD
+    assert (plain.defaults["lr"], plain.defaults["momentum"], plain.defaults["weight_decay"]) == (0.3, 0, 0)
+    assert type(Options(optimizer=torch.optim.Adam).make_optimizer()(p)) is torch.optim.Adam
+
+
+def test_options_can_be_written_as_json() -> None:
+    options = Options(optimizer=torch.optim.Adam, parameters=("a",), energy={"a": 0.5}).resolved(100)
+    back = json.loads(json.dumps(options.to_dict()))
+    assert "Adam" in back["optimizer"]
+    assert (back["energy"], back["parameters"], back["step"]) == ({"a": 0.5}, ["a"], "budgeted")

@@ -1,0 +1,150 @@
+"""Unlearning with a null space or metric that is at hand already."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import unsc
+from unsc.bench.datasets import Split
+from unsc.errors import EmptyNullSpace, InvalidRequest
+from unsc.unlearn import unlearn
+
+
+def loaders(split: Split) -> tuple[DataLoader, DataLoader, DataLoader]:
+    """Forgotten samples of class 3, retained ones to fit, and other retained ones to watch."""
+    x, y = split.train.tensors
+    gone, stays = (y == 3).nonzero().flatten(), (y != 3).nonzero().flatten()
+    parts = gone, stays[200:], stays[:200]
+    first, second, third = (DataLoader(TensorDataset(x[i], y[i]), batch_size=64) for i in parts)
+    return first, second, third
+
+
+def accuracy(model: nn.Module, split: Split) -> tuple[float, float]:
+    """Of retained and of forgotten test samples."""
+    x, y = split.test.tensors
+    with torch.no_grad():
+        right = (model(x).argmax(dim=1) == y).float()
+    return right[y != 3].mean().item(), right[y == 3].mean().item()
+
+
+@pytest.fixture(scope="module")
+def space(digits: Split, digits_model: nn.Module) -> unsc.NullSpace:
+    moments = unsc.collect_moments(digits_model, loaders(digits)[1], num_classes=10)
+    return unsc.null_space(moments, retain=[k for k in range(10) if k != 3])
+
+
+@pytest.fixture(scope="module")
+def metric(digits: Split, digits_model: nn.Module) -> unsc.RetainedMetric:
+    return unsc.forget(digits_model, digits.train, classes=[3], max_passes=1).guide
+
+
+@pytest.mark.parametrize("kind", ["paper", "budgeted"])
+def test_a_prepared_guide_forgets_a_class(
+    digits: Split, digits_model: nn.Module, space: unsc.NullSpace, metric: unsc.RetainedMetric, kind: str
+) -> None:
+    """The kind of guide decides the step; the model that is passed in stays as it is."""
+    forgotten, _, watched = loaders(digits)
+    before = copy.deepcopy(digits_model.state_dict())
+    guide = space if kind == "paper" else metric
+    result = unlearn(digits_model, forgotten, guide, retained=watched, forget=[3])
+    assert result.options.step == kind
+    assert result.guide is guide
+    assert result.request.classes == (3,)
+    assert accuracy(result.model, digits)[1] == 0
+    assert accuracy(result.model, digits)[0] >= accuracy(digits_model, digits)[0] - 0.01
+    assert all(torch.equal(t, before[name]) for name, t in digits_model.state_dict().items())
+    assert set(result.frozen) == {f"{i}.{what}" for i in (1, 4, 8) for what in ("weight", "bias")}
+    assert result.metrics["seconds"] > 0
+
+
+def test_the_weights_stay_in_the_null_space(digits: Split, digits_model: nn.Module, space: unsc.NullSpace) -> None:
+    """Whatever optimizer the user gives, rows of the retained basis give what they gave."""
+    forgotten, _, watched = loaders(digits)
+    options = {"optimizer": lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.1), "max_passes": 3}
+    result = unlearn(digits_model, forgotten, space, retained=watched, forget=[3], **options)
+    for index in (0, 3, 7, 12, 14):
+        old, new = ((m[index].weight.flatten(1), m[index].bias) for m in (digits_model, result.model))
+        moved = torch.cat([new[0] - old[0], (new[1] - old[1])[:, None]], dim=1).detach()
+        assert moved.norm() > 1e-3
+        assert (moved @ space.bases[str(index)][0]).norm() < 1e-3 * moved.norm()
+
+
+def test_without_classes_the_samples_are_records(
+    digits: Split, digits_model: nn.Module, metric: unsc.RetainedMetric
+) -> None:
+    """Each loses its own class, and all of them are watched."""
+    x, y = digits.train.tensors
+    records = DataLoader(TensorDataset(x[:12], y[:12]))
+    result = unlearn(digits_model, records, metric, retained=loaders(digits)[2], max_passes=4)
+    assert result.request.classes is None
+    with torch.no_grad():
+        right = (result.model(x[:12]).argmax(dim=1) == y[:12]).float().mean().item()
+    assert result.metrics["forget_acc"] == pytest.approx(100 * right, abs=1e-3)
+
+
+def test_records_may_have_a_null_space_each(digits: Split, digits_model: nn.Module) -> None:
+    """Only the null spaces of labels that are there are used."""
+    forgotten, fitted, watched = loaders(digits)
+    moments = unsc.collect_moments(digits_model, [*fitted, *forgotten], num_classes=10)
+    bases = unsc.class_bases(moments)
+    spaces = {k: bases.null_space(set(range(10)) - {k}) for k in (3, 5)}
+    result = unlearn(digits_model, forgotten, spaces, retained=watched, max_passes=1)
+    change = (result.model[14].weight - digits_model[14].weight).detach()  # type: ignore[index, operator]
+    change = torch.cat([change, (result.model[14].bias - digits_model[14].bias).detach()[:, None]], dim=1)  # type: ignore[index]
+    assert (change @ spaces[3].bases["14"][0]).norm() < 1e-3 * change.norm()
+    assert (change @ spaces[5].bases["14"][0]).norm() > 1e-2 * change.norm()
+
+
+@pytest.mark.parametrize("empty", ["forgotten", "retained"])
+def test_an_empty_loader_is_refused(
+    digits: Split, digits_model: nn.Module, metric: unsc.RetainedMetric, empty: str
+) -> None:
+    forgotten, _, watched = loaders(digits)
+    with pytest.raises(InvalidRequest, match=f"loader {empty} gave no sample"):
+        unlearn(
+            digits_model,
+            [] if empty == "forgotten" else forgotten,
+            metric,
+            retained=[] if empty == "retained" else watched,
+            forget=[3],
+        )
+
+
+@pytest.mark.parametrize("forget", [[10], [-1], range(10), []])
+def test_classes_must_be_the_models_own(
+    digits: Split, digits_model: nn.Module, metric: unsc.RetainedMetric, forget: list[int]
+) -> None:
+    """A class that has no output, all classes, or none."""
+    forgotten, _, watched = loaders(digits)
+    with pytest.raises(InvalidRequest):
+        unlearn(digits_model, forgotten, metric, retained=watched, forget=forget)
+
+
+def test_a_guide_of_another_model_is_refused(digits: Split, metric: unsc.RetainedMetric) -> None:
+    """The layers that it does not know are named."""
+    forgotten, _, watched = loaders(digits)
+    other = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    with pytest.raises(InvalidRequest, match=r"does not know the layers 1; make it from this model"):
+        unlearn(other, forgotten, metric, retained=watched, forget=[3])
+
+
+def test_a_full_null_space_is_refused(digits: Split, digits_model: nn.Module, space: unsc.NullSpace) -> None:
+    forgotten, _, watched = loaders(digits)
+    full = unsc.NullSpace(
+        {name: torch.eye(u.shape[1])[None] for name, u in space.bases.items()},
+        {name: (u.shape[1],) for name, u in space.bases.items()},
+        space.retain,
+    )
+    with pytest.raises(EmptyNullSpace, match="budgeted"):
+        unlearn(digits_model, forgotten, full, retained=watched, forget=[3])
+
+
+def test_unknown_options_are_refused(digits: Split, digits_model: nn.Module, metric: unsc.RetainedMetric) -> None:
+    forgotten, _, watched = loaders(digits)
+    with pytest.raises(InvalidRequest, match="did you mean max_passes"):
+        unlearn(digits_model, forgotten, metric, retained=watched, forget=[3], max_pases=3)
