@@ -1,6 +1,6 @@
 """Forget each class in turn and print the table.
 
-    python -m benchmarks digits mlp
+    python -m benchmarks digits records mlp
     python -m benchmarks alexnet resnet20 --data DATA --checkpoint resnet20-12fca82f.th
 
 Each row is written to `runs/benchmarks/CASE.json` as soon as it is measured; a run that was stopped goes on from
@@ -22,6 +22,7 @@ from rich.table import Table
 from torch.utils.data import TensorDataset
 
 import unsc
+from benchmarks import records
 from benchmarks.cases import CASES, Case
 from unsc.bench.controls import LogitMask
 from unsc.files import write_json
@@ -96,18 +97,20 @@ def _number(value: float | None) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument(
-        "cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; default: those that need no file"
-    )
+    known = (*CASES, "records")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(known)}; default: all that need no file")
     parser.add_argument("--data", type=Path, help="folder with FashionMNIST/ and cifar-10-batches-py/")
     parser.add_argument("--checkpoint", type=Path, help="the public resnet20-12fca82f.th")
     parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"))
     parser.add_argument("--fresh", action="store_true", help="measure rows anew that were measured before")
     given = parser.parse_args()
-    unknown = [name for name in given.cases if name not in CASES]
+    unknown = [name for name in given.cases if name not in known]
     if unknown:
-        parser.error(f"there is no case {', '.join(unknown)}; there are {', '.join(CASES)}")
-    for name in given.cases or ["digits", "mlp"]:
+        parser.error(f"there is no case {', '.join(unknown)}; there are {', '.join(known)}")
+    for name in given.cases or ["digits", "records", "mlp"]:
+        if name == "records":
+            Console(width=130).print(records.run(given.out))
+            continue
         path = given.out / f"{name}.json"
         if given.fresh:
             path.unlink(missing_ok=True)

@@ -63,7 +63,9 @@ def some_records(split: Split, classes: tuple[int, ...] = (1, 4, 7), each: int =
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("classes", [(3,), (0, 8)])
-def test_whole_classes_are_forgotten(digits: Split, digits_model: nn.Module, step: str, classes: tuple[int, ...]) -> None:
+def test_whole_classes_are_forgotten(
+    digits: Split, digits_model: nn.Module, step: str, classes: tuple[int, ...]
+) -> None:
     """No test sample of theirs is recognised; all others lose at most a point."""
     result = unsc.forget(digits_model, digits.train, classes=classes, step=step)
     before, after = (evaluated(m, digits, classes) for m in (digits_model, result.model))
@@ -77,7 +79,7 @@ def test_whole_classes_are_forgotten(digits: Split, digits_model: nn.Module, ste
 
 @pytest.mark.parametrize("step", STEPS)
 def test_records_of_several_classes_are_moved(digits: Split, digits_model: nn.Module, step: str) -> None:
-    """Fewer of them are classified as their label; within the bound on retained predictions others stay."""
+    """Fewer of them are classified as their label; test samples of all other classes stay as they are."""
     indices = some_records(digits)
     x, y = digits.train.tensors[0][indices], digits.train.tensors[1][indices]
     result = unsc.forget(digits_model, digits.train, indices=indices, step=step)
@@ -87,10 +89,10 @@ def test_records_of_several_classes_are_moved(digits: Split, digits_model: nn.Mo
     assert after < before - 20
     assert result.metrics["forget_acc"] == pytest.approx(after, abs=1e-4)
     assert result.metrics["request"] == "records"
-    kept = evaluated(result.model, digits, (3,)).class_acc
-    assert min(kept[k] for k in (1, 4, 7)) > 50  # the records' classes stay
-    if step == "budgeted":
-        assert evaluated(result.model, digits, (3,)).retain_test_acc >= 96
+    first, last = (evaluated(m, digits, (1, 4, 7)) for m in (digits_model, result.model))
+    assert last.retain_test_acc >= first.retain_test_acc - 2
+    if step == "budgeted":  # the paper's step does not protect the records' own classes
+        assert last.forget_test_acc >= first.forget_test_acc - 6
         assert isinstance(result.guide, unsc.RetainedMetric)
     else:
         assert set(result.guide) == {1, 4, 7}
@@ -194,7 +196,7 @@ def test_metrics_are_measured_on_the_result(digits: Split, digits_model: nn.Modu
     """All are there and finite; steps fit passes; only the paper's step predicts no change at all."""
     result = unsc.forget(digits_model, digits.train, classes=[3], step=step, batch_size=20, max_passes=3)
     m = result.metrics
-    assert METRICS <= m.keys()
+    assert m.keys() >= METRICS
     assert set(m["drift"]) == {"0", "3", "7", "12", "14"}
     assert m["drift_max"] == max(m["drift"].values())
     assert all(math.isfinite(v) and v > 0 for v in (m["seconds"], m["retained_kl"], m["drift_max"]))
@@ -252,7 +254,7 @@ def test_a_result_is_saved_whole(
         assert torch.equal(back(x), whole_class.model(x))
         assert not torch.equal(back(x), digits_model(x))
     metrics, config = (json.loads((folder / f"{n}.json").read_text()) for n in ("metrics", "config"))
-    assert METRICS <= metrics.keys()
+    assert metrics.keys() >= METRICS
     assert metrics["frozen"] == whole_class.frozen
     assert metrics["drift"] == whole_class.metrics["drift"]
     assert (config["classes"], config["indices"]) == ([3], None)

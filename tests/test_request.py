@@ -16,7 +16,7 @@ LABELS = torch.arange(60) % 3
 
 
 def of_class(k: int) -> list[int]:
-    return (LABELS == k).nonzero().flatten().tolist()
+    return torch.eq(LABELS, k).nonzero().flatten().tolist()
 
 
 @pytest.mark.parametrize("classes", [[2], (2,), {2}, 2, torch.tensor([2]), torch.tensor(2), np.array([2]), np.int64(2)])

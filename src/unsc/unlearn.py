@@ -31,6 +31,14 @@ Guide: TypeAlias = NullSpace | Mapping[int, NullSpace] | RetainedMetric
 """What steps are confined to: a null space, one for each label of records, or the metric of the budgeted step."""
 
 
+_NOTES = {
+    "forgotten": "Forgotten: the stopping rule was met.",
+    "passes": "The cap on passes was reached; the state that had forgotten most was kept.",
+    "kl": "Retained predictions moved beyond max_kl; the state before that which had forgotten most was restored.",
+    "nan": "The model's outputs became NaN or Inf; the state before that which had forgotten most was restored.",
+}
+
+
 @dataclass(frozen=True)
 class Samples:
     """The samples that a run itself looks at."""
@@ -161,6 +169,7 @@ def _metrics(task: Task, final: nn.Module, outcome: Outcome, step: ConfinedStep 
         "request": request.kind,
         "promise": request.promise,
         "stopped": outcome.stopped,
+        "note": f"{_NOTES[outcome.stopped]} {forget_acc:.1f} % of the watched samples are still classified as before.",
         "passes": outcome.passes,
         "steps": outcome.steps,
         "steps_taken_back": taken_back,
