@@ -167,3 +167,14 @@ def test_a_step_that_cannot_be_made_short_enough_is_undone() -> None:
     step(Batch(torch.randn(8, 3), torch.zeros(8, dtype=torch.long)), torch.eye(4)[[1] * 8])
     assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
     assert step.taken_back > 0
+
+
+def test_the_bound_is_on_a_step_not_on_their_sum() -> None:
+    """Ten steps the same way add up their lengths: the KL is far beyond what one step may add."""
+    model, metric, watch = simple()
+    step = BudgetedStep(model, find_layers(model).layers, metric, watch, budget=BUDGET)
+    x = torch.randn(64, 3, generator=torch.Generator().manual_seed(5))
+    for _ in range(10):
+        step(Batch(x, torch.zeros(64, dtype=torch.long)), torch.eye(4)[torch.arange(64) % 3])
+    assert step.taken_back == 0
+    assert 25 * BUDGET < watch.kl(model) < 200 * BUDGET

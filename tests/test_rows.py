@@ -427,3 +427,14 @@ def test_check_passes_what_is_a_matrix_product(make: Callable[[], nn.Module], sh
     assert len(find_layers(model).layers) >= 1
     assert checked(model, torch.randn(shape)) == {}
     assert hooks_of(model) == 0
+
+
+def test_a_frozen_bias_does_not_freeze_its_weight() -> None:
+    """Outputs include a bias that is not edited; the weight alone still is `rows @ W.T`."""
+    model = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Conv1d(1, 2, 3, groups=1), nn.Flatten())
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(not name.endswith("bias"))
+    found = find_layers(model)
+    assert [layer.biases for layer in found.layers] == [(), ()]
+    inputs = torch.randn(3, 1, 5)
+    assert check_layers(model, found.layers, lambda: model(inputs)) == {}

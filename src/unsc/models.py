@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 
 import torch
@@ -48,7 +48,7 @@ def count_classes(model: nn.Module, batch: Batch) -> int:
 
 
 def editable_layers(
-    model: nn.Module, batch: Batch, *, parameters: Iterable[str] | None = None
+    model: nn.Module, batch: Batch, *, parameters: Collection[str] | None = None
 ) -> tuple[tuple[Layer, ...], dict[str, str]]:
     """The layers of `model` that can be confined, checked on a few samples, and the frozen rest with reasons.
 
@@ -69,6 +69,8 @@ def editable_layers(
         else:
             layers.append(layer)
     if parameters is not None:
+        if not parameters:
+            raise InvalidRequest("parameters=() names nothing to edit; leave it out to edit all that can be confined")
         layers = _requested(layers, set(parameters), frozen, dict(model.named_parameters()))
     if not layers:
         reasons = "; ".join(f"{name}: {why}" for name, why in list(frozen.items())[:8])

@@ -40,27 +40,30 @@ class Moment:
         self.count += rows.shape[1]
         if self._sum is None and self.count < self.columns:
             self._rows.append(rows.clone())
-            return self
-        for part in [*self._rows, rows]:
-            self._add((part.mT @ part).double())
-        self._rows = []
+        else:
+            self._rows.append(rows)
+            self._collapse()
         return self
 
+    def _collapse(self) -> None:
+        """Turn rows that were kept into a part of the sum."""
+        for rows in self._rows:
+            self._add((rows.mT @ rows).double())
+        self._rows = []
+
     def _add(self, moment: Tensor) -> None:
-        self._sum = moment if self._sum is None else self._sum.add_(moment)
+        self._sum = moment.clone() if self._sum is None else self._sum.add_(moment)
 
     def __add__(self, other: Moment) -> Moment:
         total = Moment(self.groups, self.columns)
         for part in (self, other):
-            for rows in part._rows:
-                total.update(rows)
-        for part in (self, other):
-            if part._sum is not None:
-                for rows in total._rows:
-                    total._add((rows.mT @ rows).double())
-                total._rows = []
-                total._add(part._sum.clone() if total._sum is None else part._sum)
-                total.count += part.count - sum(r.shape[1] for r in part._rows)
+            if part._sum is None:
+                for rows in part._rows:
+                    total.update(rows)
+            else:
+                total._collapse()
+                total._add(part._sum)
+                total.count += part.count
         return total
 
     def factor(self) -> Tensor | None:
@@ -96,18 +99,17 @@ class Moment:
     def spectrum(self) -> tuple[Tensor, Tensor]:
         """Eigenvalues (groups, m), descending and at least 0, and eigenvectors (groups, columns, m), in float64.
 
-        m is the smaller of rows and columns. Directions whose eigenvalue is nothing but rounding get the
-        eigenvalue 0 and, where they were found from the rows, a zero vector.
+        m is the smaller of rows and columns. An eigenvalue that is nothing but rounding is set to 0; where the
+        rows were kept, its eigenvector is a zero vector.
         """
         factor = self.factor()
+        values, vectors = torch.linalg.eigh(self.dense() if factor is None else factor @ factor.mT)
+        values, vectors = values.flip(-1), vectors.flip(-1)
+        values = values * (values > 1e-12 * values[:, :1])
         if factor is None:
-            values, vectors = torch.linalg.eigh(self.dense())
-            return values.flip(-1).clamp(min=0), vectors.flip(-1)
-        values, left = torch.linalg.eigh(factor @ factor.mT)
-        values, left = values.flip(-1).clamp(min=0), left.flip(-1)
-        real = values > 1e-12 * values[:, :1]
-        scale = torch.where(real, values.clamp(min=1e-300).rsqrt(), torch.zeros_like(values))
-        return values * real, factor.mT @ left * scale[:, None, :]
+            return values, vectors
+        scale = torch.where(values > 0, values.clamp(min=1e-300).rsqrt(), 0.0)
+        return values, factor.mT @ vectors * scale[:, None, :]
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,8 @@ def collect_moments(
             samples[label] = samples.get(label, 0) + len(batch)
             for _ in range(len(batch)):
                 advance()
+    if not collected:
+        raise InvalidData("the loader gave no sample; give a loader of the training data")
     return Moments(layers, frozen, dict(sorted(collected.items())), samples, num_classes)
 
 

@@ -152,36 +152,26 @@ def check_layers(model: nn.Module, layers: Iterable[Layer], forward: Callable[[]
     """
     layers = tuple(layers)
     parameters = dict(model.named_parameters())
-    predicted: dict[str, list[Tensor]] = {layer.name: [] for layer in layers}
-    failed: dict[str, str] = {}
+    predicted: dict[str, list[Tensor]] = {}
+    broken: dict[str, str] = {}
 
     def receive(layer: Layer, rows: Tensor) -> None:
-        predicted[layer.name].append(rows @ layer.matrix(parameters).mT)
+        predicted.setdefault(layer.name, []).append(rows @ layer.matrix(parameters).mT)
 
     def compare(layer: Layer, use: Use) -> Callable[..., None]:
         def call(module: nn.Module, args: tuple, output: Any) -> None:
-            if not predicted[layer.name]:
+            ours = predicted.get(layer.name)
+            if not ours:
                 return  # called from within an attention's second run
-            ours = torch.cat(predicted[layer.name], dim=1)
-            predicted[layer.name] = []
-            theirs = output[0] if use.role == "out" else output
-            if not torch.is_tensor(theirs) or theirs.numel() != ours.numel():
-                failed[layer.name] = f"{type(module).__name__} does not return rows @ W.T"
-                return
-            if isinstance(module, CONVOLUTIONS):
-                dims = len(module.kernel_size)
-                theirs = theirs if theirs.dim() == dims + 2 else theirs[None]
-                theirs = theirs.reshape(len(theirs), layer.groups, layer.outputs, -1).permute(1, 0, 3, 2)
-            error = (ours.flatten() - theirs.flatten()).abs().max()
-            if not error <= 1e-3 * theirs.abs().max().clamp(min=1e-6):
-                failed[layer.name] = f"{type(module).__name__} does not return rows @ W.T"
+            if not _agree(torch.cat(ours, dim=1), output, layer, use, module):
+                broken[use.module] = f"{type(module).__name__} does not return rows @ W.T"
+            ours.clear()
 
         return call
 
-    seen: set[str] = set()
     handles = []
     try:
-        with observe(model, layers, lambda layer, rows: (seen.add(layer.name), receive(layer, rows))[1]):
+        with observe(model, layers, receive):
             for layer in layers:
                 for use in layer.uses:
                     if use.role in ("input", "out"):  # the others are not visible outside an attention
@@ -191,4 +181,21 @@ def check_layers(model: nn.Module, layers: Iterable[Layer], forward: Callable[[]
     finally:
         for handle in handles:
             handle.remove()
-    return failed | {layer.name: "not used by the model's forward pass" for layer in layers if layer.name not in seen}
+    failed = {x.name: "not used by the model's forward pass" for x in layers if x.name not in predicted}
+    return failed | {x.name: broken[use.module] for x in layers for use in x.uses if use.module in broken}
+
+
+def _agree(ours: Tensor, output: Any, layer: Layer, use: Use, module: nn.Module) -> bool:
+    """Whether predicted outputs (groups, n, outputs) are those that the module returned, up to rounding."""
+    theirs = output[0] if use.role == "out" else output
+    if not torch.is_tensor(theirs) or theirs.numel() != ours.numel():
+        return False
+    owner = module.get_submodule("out_proj") if use.role == "out" else module
+    if use.bias is None and torch.is_tensor(owner.bias):  # a bias that is not edited
+        ours = ours + owner.bias.reshape(layer.groups, 1, layer.outputs)
+    if isinstance(module, CONVOLUTIONS):
+        dims = len(module.kernel_size)
+        theirs = theirs if theirs.dim() == dims + 2 else theirs[None]
+        theirs = theirs.reshape(len(theirs), layer.groups, layer.outputs, -1).permute(1, 0, 3, 2)
+    error = (ours.flatten() - theirs.flatten()).abs().max()
+    return bool(error <= 1e-3 * theirs.abs().max().clamp(min=1e-6))
