@@ -80,9 +80,24 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 
 
 def test_a_new_folder_must_be_empty(tmp_path: Path) -> None:
-    assert new_folder(tmp_path / "a" / "b").is_dir()
-    assert new_folder(tmp_path / "a" / "b").is_dir()
-    (tmp_path / "file").touch()
-    for taken in ("a", "file"):
-        with pytest.raises(InvalidRequest, match=rf"{taken} exists already; name a new folder"):
-            new_folder(tmp_path / taken)
+    """A folder that holds something, or a file, is an error and stays as it was."""
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "kept").write_text("kept")
+    (tmp_path / "file").write_text("kept")
+    for taken in ("full", "file"):
+        with pytest.raises(InvalidRequest, match=taken), new_folder(tmp_path / taken):
+            pass
+    assert (tmp_path / "full" / "kept").read_text() == (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_new_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    """Under its name there is nothing until the last file is written, and nothing if writing fails."""
+    target = tmp_path / "a" / "b"
+    with pytest.raises(OSError, match="disk full"), new_folder(target) as part:
+        (part / "first").write_text("half")
+        raise OSError("disk full")
+    assert list((tmp_path / "a").iterdir()) == []
+    with new_folder(target) as part:
+        (part / "first").write_text("whole")
+        assert not target.exists()
+    assert [f.name for f in target.iterdir()] == ["first"]

@@ -41,8 +41,8 @@ def test_indices_part_the_data(indices: Any) -> None:
 
 def test_the_promise_fits_the_request() -> None:
     """And neither claims what was not done."""
-    whole = make_request(LABELS, 4, classes=[1], indices=None).promise
-    records = make_request(LABELS, 4, classes=None, indices=[1]).promise
+    whole = make_request(LABELS, 4, classes=[1], indices=None).promise("budgeted")
+    records = make_request(LABELS, 4, classes=None, indices=[1]).promise("budgeted")
     assert "does not promise" in whole
     assert "more than retraining" in records
     assert "classes" in whole.split(":")[0]

@@ -6,8 +6,6 @@ Everything needed is embedded, so this also serves as an example of the whole pa
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ from unsc.bench.train import fit
 from unsc.errors import InvalidRequest
 from unsc.evaluation import Evaluation, evaluate
 from unsc.figures import class_accuracy
-from unsc.files import save_tensors, write_json
+from unsc.files import replaced_folder, save_tensors, write_json
 from unsc.forget import forget
 from unsc.models import editable_layers, working_copy
 from unsc.progress import Progress, quiet
@@ -122,18 +120,13 @@ def _check_replaceable(out: Path) -> None:
 
 
 def _write(out: Path, rows: dict[str, Row], config: dict[str, object]) -> None:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as name:
-        part = Path(name) / "part"
+    with replaced_folder(out) as part:
         write_json(part / "config.json", config)
         write_json(part / "metrics.json", {name: row.to_dict() for name, row in rows.items()})
         for which in ("original", "unsc"):
             save_tensors(part / f"{which}.safetensors", rows[which].model.state_dict(), config)
         accuracy = {_TITLES[name]: row.scores.class_acc for name, row in rows.items()}
         class_accuracy(part / "class_accuracy.png", accuracy, forgotten=config["classes"])  # type: ignore[arg-type]
-        if out.exists():
-            shutil.rmtree(out)
-        shutil.move(part, out)
 
 
 def show(rows: dict[str, Row], classes: Iterable[int], console: Console) -> None:

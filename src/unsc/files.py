@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +56,23 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, json.loads(metadata)
 
 
-def new_folder(path: Path) -> Path:
-    """Make `path`, which must not hold anything yet."""
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes `path` once it is whole; `path` must not hold anything yet."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InvalidRequest(f"{path} exists already; name a new folder, or remove this one first")
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+    with replaced_folder(path) as part:
+        yield part
+
+
+@contextmanager
+def replaced_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which takes the place of `path` once it is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as name:
+        part = Path(name) / "part"
+        part.mkdir()
+        yield part
+        if path.exists():
+            shutil.rmtree(path)
+        part.rename(path)

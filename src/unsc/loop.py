@@ -118,7 +118,7 @@ def still_known(model: nn.Module, watched: Batch, removed: Tensor) -> tuple[floa
 
 def _measure(outcome: Outcome, model: nn.Module, watched: Batch, removed: Tensor, watch: Watch) -> None:
     outcome.forget_acc, outcome.forget_mass = still_known(model, watched, removed)
-    outcome.retained_kl = watch.kl(model, quick=True)
+    outcome.retained_kl = watch.kl(model)
     names = ("steps", "forget_acc", "forget_mass", "retained_kl")
     outcome.history.append({name: getattr(outcome, name) for name in names})
 

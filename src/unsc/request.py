@@ -50,8 +50,7 @@ class Request:
             kept[list(self.classes)] = False
         return kept
 
-    @property
-    def promise(self) -> str:
+    def promise(self, step: str) -> str:
         """What the result of this request can be said to do, in words for the person who asked."""
         if self.classes is not None:
             return (
@@ -59,10 +58,15 @@ class Request:
                 "network found most similar, and predictions on retained data stay within the measured KL. This does "
                 "not promise weights as if the classes had never been seen."
             )
+        kept = (
+            "the other classes are protected by their null space; the rest of a record's own class is not"
+            if step == "paper"
+            else "predictions on the retained data, its own class included, stay within the measured KL"
+        )
         return (
-            "Records of classes that stay were forgotten: each was moved away from its own label, and predictions on "
-            "the retained data, its own class included, stay within the measured KL. A network trained without these "
-            "records may still classify some of them correctly, so this can forget more than retraining would."
+            f"Records of classes that stay were moved away from their own labels as far as possible; {kept}. A network "
+            "trained without these records may still classify most of them correctly, so this can forget more than "
+            "retraining would."
         )
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,20 +33,17 @@ class Forgotten:
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors`, `metrics.json` and `config.json` into a new folder, all or nothing."""
-        folder = new_folder(Path(folder))
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
-            part = Path(name) / "part"
-            config = {
-                "options": self.options.to_dict(),
-                "classes": self.request.classes,
-                "indices": None if self.request.classes is not None else self.request.forget.tolist(),
-                "versions": versions(),
-            }
+        folder = Path(folder)
+        config = {
+            "options": self.options.to_dict(),
+            "classes": self.request.classes,
+            "indices": None if self.request.classes is not None else self.request.forget.tolist(),
+            "versions": versions(),
+        }
+        with new_folder(folder) as part:
             save_tensors(part / "model.safetensors", self.model.state_dict(), {"kind": "model"} | config)
             write_json(part / "metrics.json", self.metrics | {"frozen": self.frozen})
             write_json(part / "config.json", config)
-            folder.rmdir()
-            shutil.move(part, folder)
         return folder
 
 

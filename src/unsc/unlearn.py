@@ -96,6 +96,12 @@ def unlearn(
     strange = [layer.name for layer in layers if layer.name not in known]
     if strange:
         raise InvalidRequest(f"the guide does not know the layers {listing(strange)}; make it from this model")
+    if isinstance(guide, Mapping):
+        lost = sorted({k for b in to_forget for k in b.labels.tolist()} - set(guide))
+        if lost:
+            raise InvalidRequest(
+                f"no null space is given for records of class {listing(lost)}; give one for each label"
+            )
     share = settings.held_out if request.classes is not None else 0.0
     learned, watched = split_watched(to_forget, share, most=256, seed=settings.seed)
     watch = Watch(original, held_out, request.kept)
@@ -167,7 +173,7 @@ def _metrics(task: Task, final: nn.Module, outcome: Outcome, step: ConfinedStep 
     forget_acc, forget_mass = still_known(final, watched, removed)
     return {
         "request": request.kind,
-        "promise": request.promise,
+        "promise": request.promise(task.settings.step),
         "stopped": outcome.stopped,
         "note": f"{_NOTES[outcome.stopped]} {forget_acc:.1f} % of the watched samples are still classified as before.",
         "passes": outcome.passes,
