@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unsc.layers import Layer
+from unsc.layers import Layer, parameters_of
 from unsc.metric import RetainedMetric, gradients_of
 from unsc.samples import Batch, logits_of
 from unsc.watch import Watch
@@ -28,10 +28,8 @@ def forget_gradients(
     model: nn.Module, layers: Sequence[Layer], batch: Batch, targets: Tensor
 ) -> tuple[float, dict[str, Tensor]]:
     """The forget loss, KL from `targets` (n, classes) in nats, and its gradient by each layer's matrix."""
-    named = dict(model.named_parameters())
-    wanted = {name: named[name] for layer in layers for name in layer.parameters}
     loss = F.kl_div(logits_of(model, batch).log_softmax(dim=1), targets, reduction="batchmean")
-    grads = gradients_of(loss, wanted)
+    grads = gradients_of(loss, parameters_of(model, layers))
     return loss.item(), {layer.name: layer.matrix(grads) for layer in layers}
 
 
@@ -42,8 +40,7 @@ class BudgetedStep:
         self, model: nn.Module, layers: Sequence[Layer], metric: RetainedMetric, watch: Watch, *, budget: float
     ) -> None:
         self.model, self.layers, self.watch, self.budget = model, layers, watch, budget
-        named = dict(model.named_parameters())
-        self.parameters = {name: named[name] for name in dict.fromkeys(n for x in layers for n in x.parameters)}
+        self.parameters = parameters_of(model, layers)
         example = next(iter(self.parameters.values()))
         self.metric = metric.to(example.device, example.dtype)
         for p in self.parameters.values():

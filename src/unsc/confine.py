@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unsc.layers import Layer
+from unsc.layers import Layer, parameters_of
 from unsc.samples import Batch, logits_of
 from unsc.subspace import NullSpace
 
@@ -31,8 +31,7 @@ class ConfinedStep:
     ) -> None:
         """One null space for all samples, or one for the samples of each label."""
         self.model, self.layers = model, layers
-        named = dict(model.named_parameters())
-        self.parameters = {name: named[name] for name in dict.fromkeys(n for x in layers for n in x.parameters)}
+        self.parameters = parameters_of(model, layers)
         example = next(iter(self.parameters.values()))
         self.spaces = {
             label: space.to(example.device, example.dtype)

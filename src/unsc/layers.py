@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -90,6 +90,12 @@ class Layer:
         weight.copy_(flat[0].T if self.transposed else flat.reshape(weight.shape))
         for i, view in enumerate(self.biases):
             view.of(tensors).copy_(matrix[..., self.inputs + i].reshape(-1))
+
+
+def parameters_of(model: nn.Module, layers: Iterable[Layer]) -> dict[str, nn.Parameter]:
+    """The parameters of `model` that `layers` cover, by name, each once."""
+    named = dict(model.named_parameters())
+    return {name: named[name] for layer in layers for name in layer.parameters}
 
 
 @dataclass(frozen=True)

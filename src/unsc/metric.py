@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from unsc.errors import InvalidData
 from unsc.files import load_tensors, save_tensors
-from unsc.layers import Layer
+from unsc.layers import Layer, parameters_of
 from unsc.moments import Moment
 from unsc.samples import Batch, logits_of
 from unsc.watch import Watch
@@ -146,8 +146,7 @@ def sensitivities(
     independent with mean zero, so the squared norm of a batch's summed gradient is an unbiased estimate of
     its samples' summed Fisher traces: no gradient of a single sample is needed, whatever the layer.
     """
-    parameters = dict(model.named_parameters())
-    wanted = {name: parameters[name] for name in dict.fromkeys(n for x in layers for n in x.parameters)}
+    parameters = parameters_of(model, layers)
     fisher = dict.fromkeys((x.name for x in layers), 0.0)
     seen = 0
     for batch in batches:
@@ -155,7 +154,7 @@ def sensitivities(
         logs = watch.log_probabilities(logits_of(model, batch))
         drawn = torch.multinomial(logs.detach().exp().cpu(), 1, generator=generator)[:, 0].to(logs.device)
         loss = watch.temperature * F.nll_loss(logs, drawn, reduction="sum")
-        grads = gradients_of(loss, wanted)
+        grads = gradients_of(loss, parameters)
         for layer in layers:
             fisher[layer.name] += layer.matrix(grads).double().square().sum().item()
         seen += len(batch)

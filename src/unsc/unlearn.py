@@ -14,7 +14,7 @@ from torch import nn
 from unsc.budget import BudgetedStep
 from unsc.confine import ConfinedStep
 from unsc.errors import InvalidRequest, listing
-from unsc.layers import Layer
+from unsc.layers import Layer, parameters_of
 from unsc.loop import Outcome, Schedule, run, split_watched, still_known
 from unsc.metric import RetainedMetric
 from unsc.models import count_classes, editable_layers, working_copy
@@ -152,9 +152,9 @@ def _schedule(settings: Options, request: Request) -> Schedule:
 def _edited(model: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn.Module:
     """A copy of the user's model, in its own precision and mode, with the edited parameters of `working`."""
     result = copy.deepcopy(model)
-    target, source = dict(result.named_parameters()), dict(working.named_parameters())
-    for name in {name for layer in layers for name in layer.parameters}:
-        target[name].copy_(source[name])
+    source = parameters_of(working, layers)
+    for name, target in parameters_of(result, layers).items():
+        target.copy_(source[name])
     return result
 
 
