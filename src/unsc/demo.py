@@ -146,3 +146,4 @@ def show(rows: dict[str, Row], classes: Iterable[int], console: Console) -> None
         )
         table.add_row(_TITLES[name], *cells, style="bold" if name == "unsc" else None)
     console.print(table)
+    console.print("Accuracy: percent of test data. Drift: largest relative change of a layer's retained outputs.")

@@ -28,6 +28,8 @@ def bar(description: str, total: int) -> Iterator[Advance]:
     from rich.progress import Progress as Bar
 
     columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}")
-    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as shown:
+    console = Console(stderr=True)
+    hidden = not console.is_terminal  # in a log file a bar is only noise
+    with Bar(*columns, TimeRemainingColumn(), console=console, transient=True, disable=hidden) as shown:
         task = shown.add_task(description, total=total)
         yield lambda: shown.advance(task)
