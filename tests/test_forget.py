@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
 import unsc
-from unsc.bench.datasets import Split
+from unsc.bench.datasets import Split, load
 from unsc.bench.networks import digits_mlp
 from unsc.bench.train import fit
 from unsc.errors import InvalidData, InvalidRequest, UnsupportedModel
@@ -367,3 +367,16 @@ def test_a_full_network_has_no_null_space(digits: Split, digits_model: nn.Module
     narrow = nn.Sequential(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16, 10))
     with pytest.raises(unsc.EmptyNullSpace, match=r"\(2\).*step=\"budgeted\""):
         unsc.forget(narrow, digits.train, classes=[3], step="paper", energy=1.0, merge_energy=1.0)
+
+
+def test_one_of_two_classes_can_be_forgotten() -> None:
+    """A binary classifier is left with one class, and still has retained predictions to watch."""
+    images, labels = load("digits").train.tensors
+    pair = TensorDataset(images[labels < 2], labels[labels < 2])
+    torch.manual_seed(0)
+    model = fit(nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 2)), *pair.tensors, epochs=5)
+    result = unsc.forget(model, pair, classes=[1])
+    assert result.metrics["forget_acc"] == 0
+    predicted = result.model(pair.tensors[0]).argmax(dim=1)
+    assert (predicted == 0).double().mean() > 0.95
+    assert 0 < result.metrics["retained_kl"] <= result.options.max_kl

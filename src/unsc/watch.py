@@ -26,11 +26,15 @@ class Watch:
 
     def __init__(self, model: nn.Module, retained: Sequence[Batch], kept: Tensor, *, quick: int = 128) -> None:
         """`model` is the original; `kept` (classes,) is true for classes that stay; `quick` samples serve each step."""
+        # With a single class left, predictions over the classes that stay cannot change: watch them all.
+        kept = kept if int(kept.sum()) > 1 else torch.ones_like(kept)
         self.kept = kept.to(next(model.parameters()).device)
         self.batches = [b.for_model(model) for b in retained]
-        self._logits = [self._kept_logits(model, b) for b in self.batches]
-        for logits in self._logits:
-            check_logits(logits)
+        with torch.no_grad():
+            logits = [logits_of(model, b) for b in self.batches]
+        for part in logits:
+            check_logits(part)
+        self._logits = [part[:, self.kept].float() for part in logits]
         self.temperature = softening(torch.cat(self._logits))
         self._quick = max(1, -(-quick // max(len(self.batches[0]), 1)))
 
