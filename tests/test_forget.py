@@ -380,3 +380,40 @@ def test_one_of_two_classes_can_be_forgotten() -> None:
     predicted = result.model(pair.tensors[0]).argmax(dim=1)
     assert (predicted == 0).double().mean() > 0.95
     assert 0 < result.metrics["retained_kl"] <= result.options.max_kl
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "said"),
+    [
+        (None, "loader", "DataLoader; give a map-style data set"),
+        (None, "tensors", r"TensorDataset\(x, y\)"),
+        (None, "generator", "generator; give a map-style"),
+        (None, "strings", "'3'"),
+        (None, "shape", "one argument, .4, 1, 8, 3. float32"),
+        (None, "names", "the keywords x="),
+        ({"weight": torch.ones(2)}, "good", "dict; give a torch.nn.Module"),
+    ],
+)
+def test_the_wrong_kind_of_thing_is_named(model: Any, data: str, said: str) -> None:
+    """No traceback from inside for a model or data set of another kind."""
+    x, y = torch.randn(40, 1, 8, 8), torch.arange(40) % 4
+    good = TensorDataset(x, y)
+    given: dict[str, Any] = {
+        "good": good,
+        "loader": torch.utils.data.DataLoader(good, 8),
+        "tensors": (x, y),
+        "generator": (pair for pair in good),
+        "strings": [(image, "3") for image in x],
+        "shape": TensorDataset(x[..., :3], y),
+        "names": [{"x": image, "label": 1} for image in x],
+    }
+    own = nn.Sequential(nn.Flatten(), nn.Linear(64, 4))
+    with pytest.raises((InvalidData, UnsupportedModel), match=said):
+        unsc.forget(own if model is None else model, given[data], classes=[1])
+
+
+@pytest.mark.parametrize("option", [{"lr": 0.1}, {"energy": 0.9}, {"step": "paper", "budget": 1e-3}])
+def test_an_option_without_effect_is_refused(option: dict[str, Any]) -> None:
+    data = TensorDataset(torch.randn(40, 64), torch.arange(40) % 4)
+    with pytest.raises(InvalidRequest, match="has no effect"):
+        unsc.forget(nn.Linear(64, 4), data, classes=[1], **option)

@@ -109,7 +109,7 @@ def test_a_label_key_can_be_named() -> None:
         ((X, Y.bool()), None, ["bool"]),
         ((X, Y.to(torch.complex64)), None, ["complex64"]),
         ((X, Y[:, None]), None, ["(4, 1)"]),
-        ((X, torch.tensor(1)), None, ["()"]),
+        ((X, torch.tensor(1)), None, ["DataLoader"]),
         ((X.clone().index_fill(1, torch.tensor(1), float("nan")), Y), None, ["NaN"]),
         (((X, X / 0.0, Y)), None, ["Inf"]),
         ({"x": X * float("inf"), "y": Y}, None, ["Inf"]),

@@ -148,3 +148,35 @@ def test_unknown_options_are_refused(digits: Split, digits_model: nn.Module, met
     forgotten, _, watched = loaders(digits)
     with pytest.raises(InvalidRequest, match="did you mean max_passes"):
         unlearn(digits_model, forgotten, metric, retained=watched, forget=[3], max_pases=3)
+
+
+def _loader(labels: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    return [(torch.randn(len(labels), 6), torch.tensor(labels))]
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "retained", "forget", "retain", "said"),
+    [
+        ([2, 2, 2, 2], [0, 1], [1], [0], "holds the classes 2"),
+        ([2, 0, 2, 0], [0, 1], [2], [0, 1], "and of no other"),
+        ([2, 2, 2, 2], [0, 2], [2], [0, 1], "retained holds samples of class 2"),
+        ([2, 2, 2, 2], [0, 1], [2], [0, 1, 2], "null space retains class 2"),
+    ],
+)
+def test_loaders_and_null_space_must_agree_on_what_goes(
+    forgotten: list[int], retained: list[int], forget: list[int], retain: list[int], said: str
+) -> None:
+    """A mix-up of the parts would otherwise be reported as forgotten."""
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    moments = unsc.collect_moments(model, _loader([0, 1, 2] * 3), num_classes=3)
+    space = unsc.null_space(moments, retain=retain)
+    with pytest.raises(InvalidRequest, match=said):
+        unsc.unlearn(model, _loader(forgotten), space, forget=forget, retained=_loader(retained))
+
+
+@pytest.mark.parametrize("option", [{"step": "budgeted"}, {"energy": 0.9}, {"samples_per_class": 8}])
+def test_options_that_the_guide_has_decided_are_refused(option: dict[str, object]) -> None:
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    space = unsc.null_space(unsc.collect_moments(model, _loader([0, 1, 2] * 3), num_classes=3), retain=[0, 1])
+    with pytest.raises(InvalidRequest, match=next(iter(option))):
+        unsc.unlearn(model, _loader([2] * 4), space, forget=[2], retained=_loader([0, 1]), **option)

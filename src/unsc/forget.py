@@ -22,7 +22,7 @@ from unsc.progress import Progress, quiet
 from unsc.pseudo_labels import pseudo_labels, removed_classes
 from unsc.request import Request, make_request
 from unsc.result import Forgotten
-from unsc.samples import Batch, batches, join, logits_of, read, read_labels
+from unsc.samples import Batch, batches, check_map_style, join, logits_of, read, read_labels
 from unsc.subspace import NullSpace, class_bases
 from unsc.unlearn import Samples, Task, carry_out
 from unsc.watch import Watch
@@ -48,6 +48,7 @@ def forget(
     """
     began = time.perf_counter()
     settings = Options.from_keywords(options)
+    check_map_style(dataset)
     original = working_copy(model)
     every = _labels(dataset, labels, settings, progress)
     probe = read(dataset, range(min(4, len(every))), label_key=settings.label_key)

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
-from unsc.errors import InvalidRequest, UnsupportedModel, listing
+from unsc.errors import InvalidRequest, UnscError, UnsupportedModel, listing
 from unsc.layers import Layer, find_layers
 from unsc.rows import check_layers
-from unsc.samples import Batch, check_logits, logits_of
+from unsc.samples import Batch, check_logits, describe, logits_of
 
 
 def working_copy(model: nn.Module) -> nn.Module:
@@ -22,6 +22,10 @@ def working_copy(model: nn.Module) -> nn.Module:
     Half precision cannot hold the small displacements that unlearning adds up, so the work is done in
     float32 and rounded once, at the end.
     """
+    if not isinstance(model, nn.Module):
+        raise UnsupportedModel(
+            f"the model is a {type(model).__name__}; give a torch.nn.Module, with its weights loaded if you have a file"
+        )
     bad = [
         name
         for name, p in model.named_parameters()
@@ -42,7 +46,16 @@ def working_copy(model: nn.Module) -> nn.Module:
 @torch.no_grad()
 def count_classes(model: nn.Module, batch: Batch) -> int:
     """How many classes `model` knows, by its logits for a few samples."""
-    logits = logits_of(model, batch[torch.arange(min(4, len(batch)))].for_model(model))
+    few = batch[torch.arange(min(4, len(batch)))].for_model(model)
+    try:
+        logits = logits_of(model, few)
+    except (TypeError, RuntimeError, ValueError, IndexError, KeyError) as e:
+        if isinstance(e, UnscError):
+            raise
+        raise UnsupportedModel(
+            f"the model cannot take this data ({type(e).__name__}: {e}). It is called with {describe(few.inputs)}; "
+            "give samples in the form it was trained on"
+        ) from e
     check_logits(logits)
     return logits.shape[1]
 

@@ -14,6 +14,9 @@ from unsc.errors import InvalidRequest
 from unsc.pseudo_labels import Targets
 from unsc.subspace import Energy
 
+_IDLE = {"budgeted": ("lr", "optimizer", "energy", "merge_energy"), "paper": ("budget",)}
+"""Options that the other step rule alone uses."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -72,14 +75,19 @@ class Options:
         check("seed", "a whole number of at least 0", _whole(self.seed, 0))
 
     @classmethod
-    def from_keywords(cls, keywords: dict[str, Any]) -> Options:
-        """Options by name, with the nearest name suggested for one that does not exist."""
+    def from_keywords(cls, keywords: dict[str, Any], *, without: tuple[str, ...] = ()) -> Options:
+        """Options by name; one that does not exist, or that has no effect here, is an error."""
         known = [f.name for f in dataclasses.fields(cls)]
+        step = keywords.get("step", cls.step)
+        idle = _IDLE.get(step, ())
         for name in keywords:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"options are {', '.join(known)}"
                 raise InvalidRequest(f"there is no option {name!r}; {hint}")
+            if name in idle or name in without:
+                why = f"with step={step!r}" if name in idle else "here: the guide that is passed in decides it"
+                raise InvalidRequest(f"the option {name}={keywords[name]!r} has no effect {why}; leave it out")
         return cls(**keywords)
 
     def resolved(self, forgotten: int) -> Options:

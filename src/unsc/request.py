@@ -113,7 +113,9 @@ def _integers(values: object, what: str) -> list[int]:
     plain: list[Any] = [v if isinstance(v, int) else getattr(v, "item", lambda v=v: v)() for v in given]
     wrong = [v for v in plain if isinstance(v, bool) or not isinstance(v, int)]
     if wrong:
-        raise InvalidRequest(f"{what} holds {listing(map(repr, wrong))}; give whole numbers")
+        raise InvalidRequest(
+            f"{what} holds {listing(map(repr, wrong))}; give whole numbers (of a mask, mask.nonzero().flatten())"
+        )
     repeated = sorted(v for v, n in Counter(plain).items() if n > 1)
     if repeated:
         raise InvalidRequest(f"{what} names {listing(repeated)} more than once; name each once")

@@ -15,7 +15,7 @@ from unsc.options import Options
 from unsc.request import Request
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Forgotten:
     """A model that has forgotten, and what was measured on the way."""
 
@@ -30,6 +30,10 @@ class Forgotten:
     request: Request
     guide: Any
     """The null space or retained metric that steps were confined to; it can be saved and used again."""
+
+    def __repr__(self) -> str:
+        m = self.metrics
+        return f"<Forgotten {m['request']}: {m['note']} Retained KL {m['retained_kl']:.4f} nats, {m['passes']} passes.>"
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors`, `metrics.json` and `config.json` into a new folder, all or nothing."""

@@ -59,7 +59,12 @@ def as_batch(collated: Any, *, label_key: str | None = None) -> Batch:
         inputs = parts[0] if len(parts) == 1 else tuple(parts)
     else:
         raise InvalidData(f"a sample is a {type(collated).__name__}; give (x, y) pairs or dicts with a label key")
-    labels = torch.as_tensor(labels)
+    try:
+        labels = torch.as_tensor(labels)
+    except (TypeError, ValueError, RuntimeError):
+        raise InvalidData(f"a label is {labels!r:.80}; give one integer class for each sample") from None
+    if labels.dim() == 0:
+        raise InvalidData("single samples came where batches are needed; wrap the data set in a DataLoader")
     if labels.dim() != 1 or labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise InvalidData(
             f"labels have shape {tuple(labels.shape)} and type {labels.dtype}; give one integer class for each sample"
@@ -164,6 +169,29 @@ def check_logits(logits: Tensor) -> None:
         raise UnsupportedModel(
             "the model returns probabilities (no output is negative and each sample's sum to 1); "
             "return the logits before the softmax instead"
+        )
+
+
+def describe(inputs: Any) -> str:
+    """The inputs of a model in words, for a message."""
+
+    def one(t: Any) -> str:
+        return f"{tuple(t.shape)} {str(t.dtype).removeprefix('torch.')}" if torch.is_tensor(t) else type(t).__name__
+
+    if isinstance(inputs, dict):
+        return "the keywords " + ", ".join(f"{k}={one(v)}" for k, v in inputs.items())
+    if isinstance(inputs, (tuple, list)):
+        return f"{len(inputs)} arguments, " + ", ".join(map(one, inputs))
+    return f"one argument, {one(inputs)}"
+
+
+def check_map_style(dataset: Any) -> None:
+    """Refuse a loader, an iterable or bare tensors where a data set is needed that can be asked for sample i."""
+    tensors = isinstance(dataset, (tuple, list)) and any(torch.is_tensor(part) for part in dataset)
+    if tensors or not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+        raise InvalidData(
+            f"the data is a {type(dataset).__name__}; give a map-style data set, whose len() and [i] work: a loader's "
+            "own .dataset, torch.utils.data.TensorDataset(x, y), or a list of (x, y)"
         )
 
 

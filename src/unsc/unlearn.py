@@ -82,6 +82,8 @@ def unlearn(
     `retained` is a loader of retained samples that `guide` was not made from: they are watched, and measured.
     """
     began = time.perf_counter()
+    made = ("step", "energy", "merge_energy", "samples_per_class", "chunk_bytes")
+    Options.from_keywords({k: v for k, v in options.items() if k in made}, without=made)
     settings = Options.from_keywords(options | {"step": "budgeted" if isinstance(guide, RetainedMetric) else "paper"})
     held_out = [as_batch(b, label_key=settings.label_key) for b in retained]
     to_forget = [as_batch(b, label_key=settings.label_key) for b in forgotten]
@@ -96,6 +98,8 @@ def unlearn(
     strange = [layer.name for layer in layers if layer.name not in known]
     if strange:
         raise InvalidRequest(f"the guide does not know the layers {listing(strange)}; make it from this model")
+    if request.classes is not None:
+        _check_parts(request.classes, to_forget, held_out, guide)
     if isinstance(guide, Mapping):
         lost = sorted({k for b in to_forget for k in b.labels.tolist()} - set(guide))
         if lost:
@@ -108,6 +112,24 @@ def unlearn(
     samples = Samples(learned, watched, held_out)
     task = Task(model, original, layers, frozen, samples, request, settings, watch)
     return carry_out(task, guide, began=began, progress=progress)
+
+
+def _check_parts(classes: tuple[int, ...], forgotten: list[Batch], retained: list[Batch], guide: Guide) -> None:
+    """Loaders and guide must agree on which classes go and which stay."""
+    go, stay = ({k for batch in part for k in batch.labels.tolist()} for part in (forgotten, retained))
+    if go != set(classes):
+        raise InvalidRequest(
+            f"forget={list(classes)}, but the loader forgotten holds the classes {listing(sorted(go))}; "
+            "it must hold samples of each class to forget, and of no other"
+        )
+    if stay & set(classes):
+        both = listing(sorted(stay & set(classes)))
+        raise InvalidRequest(
+            f"the loader retained holds samples of class {both}, which is to be forgotten; leave them out"
+        )
+    if isinstance(guide, NullSpace) and set(guide.retain) & set(classes):
+        both = listing(sorted(set(guide.retain) & set(classes)))
+        raise InvalidRequest(f"the null space retains class {both}, which is to be forgotten; make it without")
 
 
 def carry_out(task: Task, guide: Guide, *, began: float, progress: Progress) -> Forgotten:
