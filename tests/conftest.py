@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import Dataset, Subset
 
 from unsc.bench.datasets import Split, load
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
+from unsc.evaluation.case import Case, Part
+from unsc.methods import Problem
+from unsc.samples import Batch, as_batch, read
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +28,55 @@ def digits_model(digits: Split) -> nn.Module:
         model = digits_cnn()
     images, labels = digits.train.tensors
     return fit(model, images, labels, epochs=8)
+
+
+def train_digits(dataset: Dataset, seed: int) -> nn.Module:
+    """How `digits_model` was trained, as a recipe."""
+    batch = read(dataset, range(len(dataset)))  # type: ignore[arg-type]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = digits_cnn()
+    return fit(model, batch.inputs, batch.labels, epochs=8, seed=seed)
+
+
+@pytest.fixture(scope="session")
+def digits_problem(digits: Split, digits_model: nn.Module) -> Problem:
+    """Class 3 of the digits is to be forgotten."""
+    gone = digits.train.tensors[1] == 3
+    forget, retain = (Subset(digits.train, part.nonzero().flatten().tolist()) for part in (gone, ~gone))
+    return Problem(digits_model, 10, (3,), forget=forget, retain=retain, recipe=train_digits)
+
+
+@pytest.fixture(scope="session")
+def digits_retrained(digits_problem: Problem) -> nn.Module:
+    """The same CNN trained without class 3. Tests must not change it."""
+    assert digits_problem.retain is not None
+    return train_digits(digits_problem.retain, 1)
+
+
+@pytest.fixture(scope="session")
+def digits_twin(digits_problem: Problem) -> nn.Module:
+    """Another one, of another seed."""
+    assert digits_problem.retain is not None
+    return train_digits(digits_problem.retain, 2)
+
+
+@pytest.fixture(scope="session")
+def digits_parts(digits: Split) -> dict[Part, Batch]:
+    """Train and test, each without and with class 3 alone."""
+    parts: dict[Part, Batch] = {}
+    for name, dataset in (("train", digits.train), ("test", digits.test)):
+        batch = as_batch(dataset[:])
+        parts[f"forget_{name}"] = batch[batch.labels == 3]  # type: ignore[index]
+        parts[f"retain_{name}"] = batch[batch.labels != 3]  # type: ignore[index]
+    return parts
+
+
+@pytest.fixture
+def digits_case(
+    digits_model: nn.Module, digits_parts: dict, digits_retrained: nn.Module, digits_twin: nn.Module
+) -> Case:
+    """The original, judged as if it had forgotten class 3: it has not."""
+    return Case(
+        digits_model, 10, (3,), digits_parts, original=digits_model, retrained=digits_retrained, twin=digits_twin
+    )

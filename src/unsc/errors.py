@@ -6,6 +6,9 @@ the message alone; only a bug in this package shows a traceback.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class UnscError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -25,6 +28,18 @@ class UnsupportedModel(UnscError, TypeError):
 
 class EmptyNullSpace(UnscError, ValueError):
     """The paper's step has no free direction in one or more layers."""
+
+
+class Diverged(UnscError, ArithmeticError):
+    """A method's training fell apart: its loss or weights are no longer finite."""
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> InvalidRequest:
+    """The error for a name that is not among the `known`, with the nearest one as a suggestion."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return InvalidRequest(f"there is no {what} {name!r}; {hint}There are {listing(known, limit=40)}")
 
 
 def listing(values: object, *, limit: int = 8) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset, Subset, TensorDataset, default_collate
+from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset, default_collate
 
 from unsc.errors import InvalidData, UnsupportedModel, listing
 from unsc.progress import Progress, quiet
@@ -79,7 +79,24 @@ def read(dataset: Dataset, indices: Sequence[int], *, label_key: str | None = No
     """The samples at `indices` of a map-style data set, as one batch."""
     if isinstance(dataset, TensorDataset):  # slicing is a hundred times faster than one item at a time
         return as_batch(dataset[torch.as_tensor(indices)])  # type: ignore[index]
+    if type(dataset) is Subset and len(indices):
+        chosen = torch.as_tensor(dataset.indices)[torch.as_tensor(indices)]
+        return read(dataset.dataset, chosen.tolist(), label_key=label_key)
+    if type(dataset) is ConcatDataset and len(indices):
+        return _read_parts(dataset, torch.as_tensor(indices), label_key)
     return as_batch(default_collate([dataset[i] for i in indices]), label_key=label_key)
+
+
+def _read_parts(dataset: ConcatDataset, indices: Tensor, label_key: str | None) -> Batch:
+    """Each part is read by itself, and the samples are put back into the order that was asked for."""
+    ends = torch.tensor(dataset.cumulative_sizes)
+    part = torch.searchsorted(ends, indices, right=True)
+    order = part.argsort(stable=True)
+    found = [
+        read(dataset.datasets[p], (indices[part == p] - (ends[p - 1] if p else 0)).tolist(), label_key=label_key)
+        for p in part.unique().tolist()
+    ]
+    return join(found)[order.argsort()]
 
 
 def read_labels(dataset: Dataset, *, label_key: str | None = None, progress: Progress = quiet) -> Tensor:
@@ -89,6 +106,8 @@ def read_labels(dataset: Dataset, *, label_key: str | None = None, progress: Pro
         raise InvalidData("the data set is empty; give the training set the model was trained on")
     if isinstance(dataset, Subset):
         return read_labels(dataset.dataset, label_key=label_key, progress=progress)[torch.as_tensor(dataset.indices)]
+    if isinstance(dataset, ConcatDataset):
+        return torch.cat([read_labels(d, label_key=label_key, progress=progress) for d in dataset.datasets])
     if isinstance(dataset, TensorDataset):
         return as_batch((dataset.tensors[-1], dataset.tensors[-1])).labels
     labels = []

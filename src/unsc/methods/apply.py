@@ -1,0 +1,71 @@
+"""Run a method on a problem; what it costs and whether it fell apart are part of the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from unsc.cost import Cost, metered
+from unsc.errors import Diverged, EmptyNullSpace, UnsupportedModel
+from unsc.methods.problem import Problem
+from unsc.methods.registry import Method
+from unsc.models import working_copy
+from unsc.samples import logits_of, read
+
+_PROBED = 256
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a method gave."""
+
+    model: nn.Module | None
+    """None if there is nothing that could be used."""
+    settings: dict[str, Any]
+    cost: Cost
+    diverged: str | None
+    """Why the result is not usable or hardly so, or None: weights or outputs that are not finite, one class for
+    everything, no room to move."""
+
+
+def apply(method: Method, problem: Problem, **given: Any) -> Applied:
+    """Carry out `problem` by `method` with the settings `given`, defaults for the rest."""
+    settings = method.settings(given)
+    method.check(problem)
+    torch.manual_seed(problem.seed)
+    model, diverged = None, None
+    with metered() as cost:
+        try:
+            model = method.run(problem, **settings)
+        except (Diverged, EmptyNullSpace, torch.linalg.LinAlgError) as e:
+            diverged = str(e)
+    if model is not None:
+        diverged = _fell_apart(model, problem)
+    return Applied(model if _usable(model) else None, settings, cost(), diverged)
+
+
+def _usable(model: nn.Module | None) -> bool:
+    return model is not None and all(torch.isfinite(p).all() for p in model.parameters())
+
+
+@torch.no_grad()
+def _fell_apart(model: nn.Module, problem: Problem) -> str | None:
+    """Why a network is of no use any more, told from its predictions on some samples of the problem."""
+    try:
+        working = working_copy(model)
+    except UnsupportedModel as e:
+        return str(e)
+    dataset = problem.retain if problem.retain is not None else problem.forget
+    if dataset is None or len(dataset) == 0:  # type: ignore[arg-type]
+        return None
+    some = torch.randperm(len(dataset), generator=problem.generator())[:_PROBED]  # type: ignore[arg-type]
+    logits = logits_of(working, batch := read(dataset, some.tolist()).for_model(working))
+    if not torch.isfinite(logits).all():
+        return "its outputs are NaN or Inf"
+    predicted, present = logits.argmax(dim=1).unique(), batch.labels.unique()
+    if problem.retain is not None and len(predicted) == 1 and len(present) > 2:
+        return f"collapsed: every retained sample is classified as {predicted.item()}"
+    return None

@@ -1,0 +1,96 @@
+"""Methods by name, what they need, and how they end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from unsc.errors import Diverged, InvalidRequest
+from unsc.methods import Problem, Range, apply, method
+from unsc.methods.registry import _METHODS, Method, find
+
+
+@pytest.fixture
+def registered():
+    """What a test registers is gone after it."""
+    before = dict(_METHODS)
+    yield _METHODS
+    _METHODS.clear()
+    _METHODS.update(before)
+
+
+def _made(run, **keywords) -> Method:
+    method(**keywords)(run)
+    return _METHODS[run.__name__]
+
+
+def test_a_decorated_function_is_a_method(registered, digits_problem: Problem) -> None:
+    def mine(problem: Problem, *, lr: float = 0.5) -> nn.Module:
+        """Nothing at all."""
+        return problem.copy()
+
+    made = _made(mine, needs=("forget",), search={"lr": Range(0.1, 1.0)})
+    assert made.defaults == {"lr": 0.5} and made.about == "Nothing at all."
+    assert find("mine") is made
+    result = apply(made, digits_problem, lr=0.25)
+    assert result.settings == {"lr": 0.25} and result.diverged is None and result.cost.seconds > 0
+    assert all(map(torch.equal, result.model.parameters(), digits_problem.model.parameters()))
+
+
+def test_missing_data_is_refused_with_the_method_and_the_need(registered, digits_problem: Problem) -> None:
+    def wants(problem: Problem) -> nn.Module:
+        return problem.copy()
+
+    made = _made(wants, needs=("retain",), kinds=("classes",))
+    with pytest.raises(InvalidRequest, match="wants needs retained training samples"):
+        apply(made, replace(digits_problem, retain=None))
+    with pytest.raises(InvalidRequest, match="forgets classes only, not records"):
+        apply(made, replace(digits_problem, classes=None))
+
+
+def test_unknown_names_suggest_the_nearest(registered, digits_problem: Problem) -> None:
+    def some_method(problem: Problem, *, rate: float = 1.0) -> nn.Module:
+        return problem.copy()
+
+    made = _made(some_method, needs=())
+    with pytest.raises(InvalidRequest, match="did you mean some_method"):
+        find("some_metod")
+    with pytest.raises(InvalidRequest, match="did you mean rate"):
+        apply(made, digits_problem, rat=1.0)
+
+
+def test_divergence_is_a_result(registered, digits_problem: Problem) -> None:
+    def explodes(problem: Problem) -> nn.Module:
+        raise Diverged("the loss became nan at step 7")
+
+    def nan_weights(problem: Problem) -> nn.Module:
+        model = problem.copy()
+        with torch.no_grad():
+            next(model.parameters()).fill_(torch.nan)
+        return model
+
+    def collapses(problem: Problem) -> nn.Module:
+        model = problem.copy()
+        with torch.no_grad():
+            *_, weight, bias = model.parameters()
+            weight.zero_()
+            bias.copy_(torch.eye(10)[7])
+        return model
+
+    lost = apply(_made(explodes, needs=()), digits_problem)
+    assert lost.model is None and "step 7" in lost.diverged
+    spoilt = apply(_made(nan_weights, needs=()), digits_problem)
+    assert spoilt.model is None and "NaN" in spoilt.diverged
+    flat = apply(_made(collapses, needs=()), digits_problem)
+    assert flat.model is not None and "classified as 7" in flat.diverged
+
+
+def test_a_setting_without_default_is_refused(registered) -> None:
+    def bare(problem: Problem, *, lr: float) -> nn.Module:
+        return problem.copy()
+
+    with pytest.raises(InvalidRequest, match="needs a default"):
+        method(needs=())(bare)
