@@ -40,7 +40,7 @@ def apply(method: Method, problem: Problem, **given: Any) -> Applied:
     with metered() as cost:
         try:
             model = method.run(problem, **settings)
-        except (Diverged, EmptyNullSpace, torch.linalg.LinAlgError) as e:
+        except (Diverged, EmptyNullSpace, torch.linalg.LinAlgError) as e:  # type: ignore[attr-defined]
             diverged = str(e)
     if model is not None:
         diverged = _fell_apart(model, problem)
