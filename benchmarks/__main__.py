@@ -24,8 +24,8 @@ from torch.utils.data import TensorDataset
 import unsc
 from benchmarks import records
 from benchmarks.cases import CASES, Case
-from unsc.bench.controls import LogitMask
 from unsc.files import write_json
+from unsc.methods.logit_mask import LogitMask
 from unsc.progress import bar
 from unsc.result import versions
 

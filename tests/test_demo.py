@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from unsc import cli, demo
-from unsc.bench.controls import LogitMask
 from unsc.bench.networks import digits_cnn
 from unsc.errors import InvalidRequest
 from unsc.files import load_tensors
+from unsc.methods.logit_mask import LogitMask
 
 ROWS = ("original", "retrained", "logit_mask", "unsc_paper", "unsc")
 

@@ -62,5 +62,22 @@ def test_what_cannot_be_labelled_is_refused() -> None:
     """A sample with no class left, and a rule that does not exist."""
     with pytest.raises(InvalidRequest, match="retain at least one class"):
         pseudo_labels(torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool))
-    with pytest.raises(InvalidRequest, match=r"'random'.*'soft' and 'hard'"):
-        pseudo_labels(torch.zeros(1, 2), torch.zeros(1, 2, dtype=torch.bool), targets="random")  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match=r"'nearest'.*'soft', 'hard' and 'random'"):
+        pseudo_labels(torch.zeros(1, 2), torch.zeros(1, 2, dtype=torch.bool), targets="nearest")  # type: ignore[arg-type]
+
+
+@REPEATABLE
+@given(scores())
+def test_random_labels_are_any_class_that_is_left(given_: tuple[Tensor, Tensor]) -> None:
+    """One-hot, never removed, the same every time, and whatever the network says."""
+    logits, removed = given_
+    labels = pseudo_labels(logits, removed, targets="random")
+    assert labels.sum(dim=1).tolist() == [1.0] * len(labels) and not labels[removed].any()
+    assert torch.equal(labels, pseudo_labels(-logits, removed, targets="random"))
+
+
+def test_random_labels_are_drawn_alike() -> None:
+    """Two classes of four are left: each gets half of 4,000 samples, within five standard deviations."""
+    removed = torch.tensor([False, True, False, True]).expand(4000, 4)
+    counts = pseudo_labels(torch.zeros(4000, 4), removed, targets="random").sum(dim=0)
+    assert counts[1] == counts[3] == 0 and abs(counts[0] - 2000) < 5 * 1000**0.5

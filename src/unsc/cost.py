@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +40,10 @@ def _start() -> float | None:
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats()
         return torch.cuda.memory_allocated() / 2**20
+    try:
+        ctypes.CDLL(None).malloc_trim(0)  # memory that is free but still held would hide what is needed anew
+    except (OSError, AttributeError, TypeError):
+        pass  # not glibc
     try:
         _RESET.write_text("5")  # Linux: the high-water mark starts again
         return _field("VmRSS")

@@ -17,7 +17,6 @@ from rich.table import Table
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from unsc.bench.controls import LogitMask
 from unsc.bench.datasets import Split, load
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
@@ -26,6 +25,7 @@ from unsc.evaluation import Evaluation, evaluate
 from unsc.figures import class_accuracy
 from unsc.files import replaced_folder, save_tensors, write_json
 from unsc.forget import forget
+from unsc.methods.logit_mask import LogitMask
 from unsc.models import editable_layers, working_copy
 from unsc.progress import Progress, quiet
 from unsc.request import make_request

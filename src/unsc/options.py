@@ -25,7 +25,7 @@ class Options:
     step: Literal["budgeted", "paper"] = "budgeted"
     """`budgeted` limits the change of retained predictions; `paper` is the paper's Eq. 12."""
     targets: Targets | None = None
-    """Where forgotten samples go: `soft` (default of budgeted) or `hard` (the paper's rule, its default)."""
+    """Where forgotten samples go: `soft` (default of budgeted), `hard` (the paper's rule, its default) or `random`."""
     samples_per_class: int = 256
     """Retained samples of each class for its moments."""
     batch_size: int | None = None
@@ -62,7 +62,7 @@ class Options:
                 raise InvalidRequest(f"{name}={getattr(self, name)!r}; allowed is {allowed}")
 
         check("step", "'budgeted' or 'paper'", self.step in ("budgeted", "paper"))
-        check("targets", "'soft' or 'hard'", self.targets in (None, "soft", "hard"))
+        check("targets", "'soft', 'hard' or 'random'", self.targets in (None, "soft", "hard", "random"))
         check("samples_per_class", "a whole number of at least 2", _whole(self.samples_per_class, 2))
         check("held_out", "a share from 0 to 0.5", _number(self.held_out) and 0 <= self.held_out <= 0.5)
         check("stop_mass", "a probability from 0 to 1", _number(self.stop_mass) and 0 <= self.stop_mass <= 1)

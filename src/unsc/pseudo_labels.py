@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unsc.errors import InvalidRequest
 
-Targets = Literal["soft", "hard"]
+Targets = Literal["soft", "hard", "random"]
 
 
 def pseudo_labels(logits: Tensor, removed: Tensor, *, targets: Targets = "soft") -> Tensor:
@@ -19,15 +19,18 @@ def pseudo_labels(logits: Tensor, removed: Tensor, *, targets: Targets = "soft")
     `removed` (n, classes) is true where a sample must not go: the forgotten classes, or a record's own class.
     `"hard"` is the paper's rule, all mass on the highest score that is left (its second-best class if the
     network was right, its first if it was wrong). `"soft"` keeps the network's relative scores of all that
-    are left.
+    are left. `"random"` ignores the network: one class that is left, drawn alike by a fixed seed.
     """
-    if targets not in ("soft", "hard"):
-        raise InvalidRequest(f"targets={targets!r}; allowed are 'soft' and 'hard'")
+    if targets not in ("soft", "hard", "random"):
+        raise InvalidRequest(f"targets={targets!r}; allowed are 'soft', 'hard' and 'random'")
     if removed.all(dim=1).any():
         raise InvalidRequest("no class is left to move a forgotten sample to; retain at least one class")
     left = logits.float().masked_fill(removed, -torch.inf)
     if targets == "hard":
         return F.one_hot(left.argmax(dim=1), logits.shape[1]).float()
+    if targets == "random":
+        drawn = torch.multinomial((~removed).float().cpu(), 1, generator=torch.Generator().manual_seed(0)).flatten()
+        return F.one_hot(drawn.to(logits.device), logits.shape[1]).float()
     return left.softmax(dim=1)
 
 

@@ -1,12 +1,26 @@
-"""Train a classifier: SGD with a one-cycle schedule, the same for every model that is compared."""
+"""Train a classifier: `fit` for tensors and a short run, `train` for a protocol, kept epoch by epoch."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
+from unsc.bench.training.batch_norm import reestimate_batch_norm
+from unsc.bench.training.checkpoint import identity, load_checkpoint, save_checkpoint
+from unsc.bench.training.protocol import PAPER, Protocol
+from unsc.bench.training.random_state import seeded
+from unsc.bench.training.run import Epoch, Run
+from unsc.bench.training.samples import samples_of
+from unsc.errors import InvalidData, InvalidRequest
 from unsc.progress import Progress, quiet
+
+__all__ = ["PAPER", "Epoch", "Protocol", "Trained", "fit", "reestimate_batch_norm", "train"]
 
 
 def fit(
@@ -21,7 +35,10 @@ def fit(
     seed: int = 0,
     progress: Progress = quiet,
 ) -> nn.Module:
-    """Train `model` in place on `images` (n, ...) and `labels` (n,), and leave it in evaluation mode."""
+    """Train `model` in place on `images` (n, ...) and `labels` (n,) with one cycle of the learning rate.
+
+    It is left in evaluation mode. Nothing is kept on disk: `train` is for runs that may be interrupted.
+    """
     generator = torch.Generator().manual_seed(seed)
     batches = (len(images) - 1) // batch_size + 1
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=weight_decay, nesterov=True)
@@ -37,3 +54,61 @@ def fit(
                 schedule.step()
                 advance()
     return model.eval()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained network, in evaluation mode, and what each epoch came to."""
+
+    model: nn.Module
+    history: tuple[Epoch, ...]
+
+
+def train(
+    model: nn.Module,
+    dataset_train: Dataset,
+    dataset_validation: Dataset | None,
+    protocol: Protocol,
+    *,
+    seed: int = 0,
+    checkpoint: Path | None = None,
+    progress: Progress = quiet,
+    log: Callable[[str], object] = lambda line: None,
+) -> Trained:
+    """Train `model` in place by `protocol`, and `log` a line for every epoch.
+
+    With a `checkpoint` file each epoch is kept. The same call after an interruption goes on from there, and ends with
+    the same weights, bit for bit, as a run that was never interrupted (on the same machine and number of threads);
+    it returns at once if training was finished. Networks with both dropout and batch norm have their running
+    statistics estimated anew with dropout off after each epoch (`reestimate_batch_norm`).
+    """
+    if protocol.patience is not None and dataset_validation is None:
+        raise InvalidRequest(f"patience {protocol.patience} needs validation data; give some, or patience=None")
+    data = samples_of(dataset_train)
+    if len(data) < 2:
+        raise InvalidData("there is 1 training sample; give at least 2")
+    held_out = None if dataset_validation is None else samples_of(dataset_validation)
+    run = Run(model, data, held_out, protocol)
+    # On a CPU, convolutions are about 1.4 times as fast with the channels last.
+    model.to(memory_format=run.format)  # type: ignore[call-overload]
+    try:
+        with seeded(seed, run.device):
+            _go_on(run, seed, checkpoint, progress, log)
+        if run.best is not None:
+            model.load_state_dict(run.best)
+    finally:
+        model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    return Trained(model.eval(), tuple(run.history))
+
+
+def _go_on(run: Run, seed: int, checkpoint: Path | None, progress: Progress, log: Callable[[str], object]) -> None:
+    """The epochs that are still to be done."""
+    mine = identity(run.model, run.train, run.validation, run.protocol, seed) if checkpoint is not None else {}
+    if checkpoint is not None and (earlier := load_checkpoint(checkpoint, mine)) is not None:
+        run.restore(earlier)
+        log(f"going on from {checkpoint} after epoch {len(run.history)}")
+    with progress("training", (run.protocol.epochs - len(run.history)) * run.steps_per_epoch) as advance:
+        while not run.finished:
+            log(str(run.epoch(advance)))
+            if checkpoint is not None:
+                save_checkpoint(checkpoint, {"identity": mine, **run.state()})

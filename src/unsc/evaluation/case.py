@@ -67,7 +67,7 @@ class Case:
     cost: Cost | None = None
     retrained_cost: Cost | None = None
     seed: int = 0
-    _logits: dict[tuple[int, str], tuple[nn.Module, Tensor]] = field(default_factory=dict, repr=False, compare=False)
+    _logits: dict[tuple[int, int], tuple[nn.Module, Batch, Tensor]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("forget_train", "retain_train", "forget_test", "retain_test"):
@@ -82,13 +82,13 @@ class Case:
     def logits(self, part: Part, model: nn.Module | None = None) -> Tensor:
         """The scores (n, classes) of the judged model, or another one, on a part; float64, computed once."""
         chosen = self.model if model is None else model
-        key = id(chosen), part
+        key = id(chosen), id(self.parts[part])
         if key not in self._logits:
             working, batch = working_copy(chosen), self.parts[part].for_model(chosen)
             pieces = torch.arange(len(batch), device=batch.labels.device).split(256)
             logits = torch.cat([logits_of(working, batch[piece]).cpu().double() for piece in pieces])
-            self._logits[key] = chosen, logits  # the model is kept, so that no other one can get its id
-        return self._logits[key][1]
+            self._logits[key] = chosen, self.parts[part], logits  # kept, so that nothing else can get their ids
+        return self._logits[key][2]
 
     def labels(self, part: Part) -> Tensor:
         """The true classes of a part, int64 (n,)."""

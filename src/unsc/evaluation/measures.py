@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
@@ -42,6 +42,8 @@ class Metric:
     needs: tuple[Need, ...] = ()
     group: str = ""
     """The function that computes it; filled in by `measures`."""
+    topic: str = ""
+    """The file of that function: metrics of one topic share a table."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def measures(*declared: Metric) -> Callable[[_Function], _Function]:
         group = function.__name__
         _FUNCTIONS[group] = function
         for metric in declared:
-            _METRICS[metric.name] = Metric(**{**asdict(metric), "group": group})
+            _METRICS[metric.name] = replace(metric, group=group, topic=function.__module__.rsplit(".", 1)[-1])
         return function
 
     return register
@@ -136,5 +138,5 @@ def _load() -> None:
         importlib.import_module(f"unsc.evaluation.{module.name}")
 
 
-_ORDER = ("utility", "distance", "membership", "representation", "rebound", "spent")
+_ORDER = ("utility", "distance", "membership", "representation", "relearning", "rebound", "spent")
 """The files of metrics in the order in which tables show them."""

@@ -1,0 +1,1 @@
+"""Readers of the data sets' files, one form of file each."""

@@ -1,0 +1,55 @@
+"""FashionMNIST (Xiao et al., 2017), from gzipped IDX files."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import TensorDataset
+
+from unsc.bench.data.pixels import checked_labels, normalised, read_bytes, unit
+from unsc.bench.data.split import Split
+from unsc.errors import InvalidData
+
+_CLASSES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+
+
+def fashion_mnist(folder: Path) -> Split:
+    """70,000 pictures of clothes, 28x28, padded to the 32x32 that the paper's AlexNet takes."""
+    raw = folder / "FashionMNIST" / "raw"
+    return Split("fashion-mnist", _part(raw, "train"), _part(raw, "t10k"), _CLASSES)
+
+
+def _part(raw: Path, prefix: str) -> TensorDataset:
+    images = _idx(raw / f"{prefix}-images-idx3-ubyte.gz")
+    labels = _idx(raw / f"{prefix}-labels-idx1-ubyte.gz")
+    if images.shape[1:] != (28, 28) or labels.shape != images.shape[:1] or labels.size == 0:
+        raise InvalidData(
+            f"{raw} has {prefix} images of shape {images.shape} and labels of shape {labels.shape}; they must be "
+            "(n, 28, 28) and (n,): fetch them again"
+        )
+    x = torch.nn.functional.pad(unit(images)[:, None], (2, 2, 2, 2))
+    y = checked_labels(labels, len(_CLASSES), raw / f"{prefix}-labels-idx1-ubyte.gz")
+    return TensorDataset(normalised("fashion-mnist", x), y)
+
+
+def _idx(path: Path) -> np.ndarray:
+    """A gzipped IDX file of unsigned bytes, as MNIST and its kin are published."""
+    packed = read_bytes(path)
+    try:
+        raw = gzip.decompress(packed)
+    except (OSError, EOFError, zlib.error) as e:
+        raise InvalidData(f"{path} is not a whole gzip file ({e}); fetch it again") from e
+    if len(raw) < 4 or raw[:3] != b"\0\0\x08":
+        raise InvalidData(f"{path} is not an IDX file of unsigned bytes; fetch it again")
+    ndim = raw[3]
+    if len(raw) < 4 + 4 * ndim:
+        raise InvalidData(f"{path} ends inside its header; fetch it again")
+    shape = tuple(int.from_bytes(raw[4 + 4 * i : 8 + 4 * i], "big") for i in range(ndim))
+    body = np.frombuffer(raw, dtype=np.uint8, offset=4 + 4 * ndim)
+    if body.size != int(np.prod(shape)):
+        raise InvalidData(f"{path} says shape {shape} but holds {body.size} values; fetch it again")
+    return body.reshape(shape).copy()

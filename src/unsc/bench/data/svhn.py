@@ -1,0 +1,56 @@
+"""SVHN, cropped digits (Netzer et al., Reading digits in natural images, NIPS workshop 2011), from MATLAB files.
+
+The files' checksums are not looked at, so that copies that were cropped or compressed anew can be read; what is
+measured on such a copy must be called so.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch.utils.data import TensorDataset
+
+from unsc.bench.data.pixels import checked_labels, missing, normalised, unit
+from unsc.bench.data.split import Split
+from unsc.errors import InvalidData
+
+
+def svhn(folder: Path) -> Split:
+    """99,289 digits of house numbers, 32x32 in colour; the "extra" part is left aside."""
+    parts = (_part(folder / f"{part}_32x32.mat") for part in ("train", "test"))
+    return Split("svhn", *parts, tuple(str(k) for k in range(10)))  # type: ignore[arg-type]
+
+
+def _part(path: Path) -> TensorDataset:
+    """A file's `X`, uint8 (32, 32, 3, n), and `y`, (n, 1) with the digits 1 to 9 and 10 for the digit 0."""
+    content = _matlab(path)
+    pixels, labels = np.asarray(content.get("X", ())), np.asarray(content.get("y", ()))
+    n = labels.size
+    if pixels.dtype != np.uint8 or pixels.shape != (32, 32, 3, n) or labels.shape not in ((n, 1), (n,)) or n == 0:
+        raise InvalidData(
+            f"{path} has X, {pixels.dtype} of shape {pixels.shape}, and y of shape {labels.shape}; they must be uint8 "
+            "(32, 32, 3, n) and (n, 1): fetch it again"
+        )
+    if not (np.issubdtype(labels.dtype, np.number) and np.isin(labels, np.arange(11)).all()):
+        raise InvalidData(f"{path} has labels y beyond 1 to 10, where 10 is the digit 0: fetch it again")
+    digits = checked_labels(labels.reshape(n).astype(np.int64) % 10, 10, path)
+    return TensorDataset(normalised("svhn", unit(pixels.transpose(3, 2, 0, 1))), digits)
+
+
+def _matlab(path: Path) -> dict[str, Any]:
+    """The variables `X` and `y` of a MATLAB file."""
+    from scipy.io import loadmat
+
+    try:
+        with path.open("rb") as f, warnings.catch_warnings():
+            warnings.simplefilter("error")  # SciPy only warns of some damage
+            return loadmat(f, variable_names=["X", "y"])
+    except OSError as e:
+        if e.strerror is None:  # SciPy's own, not the system's
+            raise InvalidData(f"{path} is not a whole MATLAB file ({e}); fetch it again") from e
+        raise missing(path, e) from e
+    except Exception as e:  # a damaged file can raise anything
+        raise InvalidData(f"{path} is not a whole MATLAB file ({type(e).__name__}: {e}); fetch it again") from e

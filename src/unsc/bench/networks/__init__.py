@@ -1,0 +1,20 @@
+"""The networks that the demo and the benchmarks use, written to be read: one architecture a file."""
+
+from unsc.bench.networks.alexnet import AlexNet
+from unsc.bench.networks.allcnn import AllCNN
+from unsc.bench.networks.digits import digits_cnn, digits_mlp
+from unsc.bench.networks.named import NETWORKS, network
+from unsc.bench.networks.resnet import ResNet18, ResNet20
+from unsc.bench.networks.vgg import VGG11
+
+__all__ = [
+    "NETWORKS",
+    "VGG11",
+    "AlexNet",
+    "AllCNN",
+    "ResNet18",
+    "ResNet20",
+    "digits_cnn",
+    "digits_mlp",
+    "network",
+]

@@ -1,0 +1,1 @@
+"""The parts of a training run: protocol, augmentation, batch norm statistics, checkpoints."""

@@ -1,0 +1,74 @@
+"""Checkpoints of a training run: written whole, read without running code, and refused by another run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from unsc.bench.training.protocol import Protocol
+from unsc.bench.training.samples import Samples
+from unsc.errors import InvalidData, InvalidRequest
+from unsc.files import write_whole
+
+_PARTS = {"identity", "model", "optimizer", "random", "history", "best"}
+
+
+def identity(
+    model: nn.Module, train: Samples, validation: Samples | None, protocol: Protocol, seed: int
+) -> dict[str, str]:
+    """What must be the same for a run to go on from a checkpoint, in words. The first weights are not part of it."""
+    shapes = "\n".join(f"{name} {tuple(t.shape)}" for name, t in model.state_dict().items())
+    digest = hashlib.sha256(shapes.encode()).hexdigest()[:12]
+    size = sum(p.numel() for p in model.parameters())
+    return {
+        "network": f"{type(model).__name__} with {size:,} parameters, digest {digest}",
+        "training data": train.describe(),
+        "validation data": validation.describe() if validation is not None else "none",
+        "seed": str(seed),
+        **{f"protocol's {name}": str(value) for name, value in asdict(protocol).items()},
+    }
+
+
+def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
+    """Replace the checkpoint at `path`; if that fails, the earlier one stays."""
+    try:
+        write_whole(path, lambda p: _write(content, p))
+    except (OSError, RuntimeError) as e:  # torch reports some failed writes as RuntimeError
+        raise InvalidRequest(
+            f"cannot save the checkpoint {path} ({e}); free some space, or name a file elsewhere. An earlier "
+            "checkpoint there is intact: the same call goes on from it"
+        ) from e
+
+
+def _write(content: Mapping[str, Any], path: Path) -> None:
+    with path.open("wb") as f:  # given a path, torch writes by itself and does not say why it could not
+        torch.save(dict(content), f)
+
+
+def load_checkpoint(path: Path, expected: Mapping[str, str]) -> dict[str, Any] | None:
+    """The content at `path`, None if there is no file; `expected` is the identity of the run that wants it."""
+    if not path.exists():
+        return None
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as e:  # a damaged or hostile file can raise anything
+        reason = str(e).strip().partition("\n")[0]
+        raise InvalidData(f"{path} is not a whole checkpoint ({reason:.200}); remove it to start anew") from e
+    if not isinstance(content, dict) or not content.keys() >= _PARTS:
+        raise InvalidData(f"{path} is not a checkpoint of a training run; name another file, or remove it")
+    found = content["identity"]
+    differences = [
+        f"{name} {found.get(name)}, here {value}" for name, value in expected.items() if found.get(name) != value
+    ]
+    if differences:
+        raise InvalidData(
+            f"{path} is a checkpoint of another run: {'; '.join(differences)}. "
+            "Name another file, or remove this one to start anew"
+        )
+    return content

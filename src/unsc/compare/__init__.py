@@ -1,0 +1,7 @@
+"""Compare methods on the same data, tuned alike and judged alike."""
+
+from unsc.compare.plan import Config
+from unsc.compare.run import Finished, chosen_methods, compare
+from unsc.compare.scenario import Scenario, scenario
+
+__all__ = ["Config", "Finished", "Scenario", "chosen_methods", "compare", "scenario"]

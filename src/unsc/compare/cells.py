@@ -1,0 +1,215 @@
+"""The pieces of work of a comparison. Each writes one file, whole, and is not done again if that file is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import Subset
+
+from unsc.compare.plan import Config, Training, Trial, trials, tuning
+from unsc.compare.scenario import Scenario, scenario
+from unsc.cost import Cost, metered
+from unsc.errors import Diverged, InvalidData
+from unsc.evaluation.case import Case, Later, References, Shadows
+from unsc.evaluation.measures import Measured, measure, metrics
+from unsc.files import load_tensors, save_tensors, write_json
+from unsc.methods import Applied, Problem, apply, find
+from unsc.result import versions
+from unsc.tune import Tuned, tune
+
+ORIGINAL = "original"
+"""The row of the network that has not forgotten anything."""
+RETRAIN = "retrain"
+"""The row of a network that was retrained: it is trained with the others, and not once more."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A comparison in its folder."""
+
+    folder: Path
+    config: Config
+    models: Path | None = None
+    """Where networks are kept; several runs may share them."""
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        return scenario(self.config.data)
+
+    @cached_property
+    def trials(self) -> list[Trial]:
+        return trials(self.config, self.scenario.num_classes)
+
+    def model_path(self, training: Training) -> Path:
+        return (self.models or self.folder / "models") / f"{training.key}.safetensors"
+
+    def tuned_path(self, method: str) -> Path:
+        return self.folder / "tuned" / f"{method}.json"
+
+    def result_path(self, trial: Trial, method: str) -> Path:
+        return self.folder / "results" / f"trial-{trial.number}" / f"{method}.json"
+
+    def trainings(self) -> list[Training]:
+        """All networks, each once."""
+        wanted = [training for trial in self.trials for training in trial.trainings]
+        if self.config.tune_trials:
+            wanted.append(tuning(self.config, self.scenario.num_classes)[0])
+        return list({training.key: training for training in wanted}.values())
+
+    def train(self, training: Training) -> None:
+        """Train a network and keep it, with what it cost."""
+        path = self.model_path(training)
+        if path.exists():
+            return
+        data = self.scenario
+        if training.half:
+            chosen = training.chosen(len(data.labels("train")))
+            dataset = Subset(data.train, chosen.nonzero().flatten().tolist())
+        else:
+            dataset = data.without(training.without)
+        checkpoint = path.with_suffix(".pt")
+        with metered() as cost:
+            if data.resumable is None:
+                model = data.recipe(dataset, training.seed)
+            else:
+                model = data.resumable(dataset, training.seed, checkpoint)
+        save_tensors(path, model.state_dict(), {"kind": "model", "training": training.key, "cost": asdict(cost())})
+        checkpoint.unlink(missing_ok=True)
+
+    def model(self, training: Training) -> tuple[nn.Module, Cost]:
+        """A trained network in evaluation mode, and what it cost."""
+        tensors, metadata = load_tensors(self.model_path(training))
+        model = self.scenario.network()
+        try:
+            model.load_state_dict(tensors)
+        except RuntimeError as e:
+            path = self.model_path(training)
+            raise InvalidData(f"{path} holds another network ({e}); remove it, or name another --out") from e
+        return model.eval(), Cost(**metadata["cost"])
+
+    def tune(self, method: str) -> None:
+        """Choose a method's settings on validation data."""
+        if not self.config.tune_trials:
+            return
+        training, classes = tuning(self.config, self.scenario.num_classes)
+        problem = self._problem(self.model(training)[0], classes, seed=training.seed)
+        parts = self.scenario.parts_of("validation", classes)
+        validation = parts["retain_validation"], parts["forget_validation"]
+        budget: Any = {"trials": self.config.tune_trials, "seconds": self.config.tune_seconds}
+        tune(find(method), problem, validation, path=self.tuned_path(method), **budget)
+
+    def settings(self, method: str) -> dict[str, Any]:
+        if method == ORIGINAL or not self.config.tune_trials:
+            return {}
+        return Tuned.load(self.tuned_path(method)).best.settings
+
+    def judge(self, trial: Trial, method: str) -> None:
+        """Let a method forget, and measure what came of it; a method that falls apart has that as its result."""
+        path = self.result_path(trial, method)
+        if path.exists():
+            return
+        original, _ = self.model(trial.original)
+        if method == RETRAIN:
+            retrained, cost = self.model(trial.twin or trial.retrained)
+            applied = Applied(retrained, {}, cost, None)
+        else:
+            applied = self._apply(method, original, trial.classes, seed=trial.original.seed)
+        content: dict[str, Any] = {
+            "trial": trial.number,
+            "method": method,
+            "classes": trial.classes,
+            "later": trial.later,
+            "seed": trial.original.seed,
+            "settings": applied.settings,
+            "cost": asdict(applied.cost),
+            "diverged": applied.diverged,
+            "measured": {"values": {}, "skipped": {}},
+            "versions": versions(),
+        }
+        if applied.model is not None:
+            case = self._case(trial, method, applied, original)
+            content["measured"] = self._measure(case).to_dict()
+        write_json(path, content)
+
+    def _measure(self, case: Case) -> Measured:
+        """What was asked for, except what needs shadows if the method fell apart on one of them."""
+        asked, known = self.config.metrics, metrics()
+        lost = [] if case.shadows is not None else [n for n in asked or () if "shadows" in known[n].needs]
+        found = measure(case, asked and [n for n in asked if n not in lost])
+        return replace(found, skipped=found.skipped | dict.fromkeys(lost, "it fell apart on a shadow model"))
+
+    def _apply(
+        self, method: str, model: nn.Module, classes: Sequence[int], *, seed: int, gone: Sequence[int] = ()
+    ) -> Applied:
+        if method == ORIGINAL:
+            return Applied(model, {}, Cost(0.0, 0.0), None)
+        problem = self._problem(model, classes, seed=seed, gone=gone)
+        return apply(find(method), problem, **self.settings(method))
+
+    def _problem(self, model: nn.Module, classes: Sequence[int], *, seed: int, gone: Sequence[int] = ()) -> Problem:
+        problem = self.scenario.problem(model, classes, seed=seed, gone=gone)
+        most, retained = self.config.retain_samples, problem.retain
+        if most is None or retained is None or len(retained) <= most:  # type: ignore[arg-type]
+            return problem
+        some = torch.randperm(len(retained), generator=problem.generator())[:most]  # type: ignore[arg-type]
+        return replace(problem, retain=Subset(retained, some.tolist()))
+
+    def _forgotten(self, method: str, model: nn.Module, classes: Sequence[int], **keywords: Any) -> nn.Module:
+        applied = self._apply(method, model, classes, **keywords)
+        if applied.model is None:
+            raise Diverged(f"{method} fell apart on another network or request: {applied.diverged}")
+        return applied.model
+
+    def _case(self, trial: Trial, method: str, applied: Applied, original: nn.Module) -> Case:
+        assert applied.model is not None
+        retrained, retrained_cost = self.model(trial.retrained)
+        return Case(
+            applied.model,
+            self.scenario.num_classes,
+            trial.classes,
+            self.scenario.parts(trial.classes, most=self.config.judge_samples),
+            original=original,
+            retrained=retrained,
+            twin=self.model(trial.twin)[0] if trial.twin is not None else None,
+            references=self._references(trial) if trial.references else None,
+            shadows=self._shadows(trial, method) if trial.shadow_originals else None,
+            later=Later(
+                trial.later,
+                lambda model: self._forgotten(method, model, trial.later, seed=trial.original.seed, gone=trial.classes),
+            ),
+            cost=applied.cost,
+            retrained_cost=retrained_cost,
+            seed=trial.original.seed,
+        )
+
+    def _shadows(self, trial: Trial, method: str) -> Shadows | None:
+        try:
+            unlearned = tuple(
+                self._forgotten(method, self.model(shadow)[0], trial.classes, seed=shadow.seed)
+                for shadow in trial.shadow_originals
+            )
+        except Diverged:
+            return None
+        return Shadows(unlearned, tuple(self.model(shadow)[0] for shadow in trial.shadow_retrained))
+
+    def _references(self, trial: Trial) -> References:
+        size = len(self.scenario.labels("train"))
+        saw = torch.stack([reference.chosen(size) for reference in trial.references])
+        models = tuple(self.model(reference)[0] for reference in trial.references)
+        judged = self.scenario.positions("train", trial.classes, most=self.config.judge_samples)
+        return References(models, {part: saw[:, chosen] for part, chosen in judged.items()})
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """A result that `judge` wrote."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as e:
+        raise InvalidData(f"{path} cannot be read ({e}); remove it, and run the comparison again") from e

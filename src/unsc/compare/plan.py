@@ -1,0 +1,146 @@
+"""Which networks a comparison needs, with which seeds: all of it follows from the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from unsc.errors import InvalidRequest
+
+_MANY = 1000
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is compared, and how thoroughly."""
+
+    data: str
+    """The scenario's name."""
+    methods: tuple[str, ...]
+    trials: int = 3
+    """Each has its own seeds and forgets another class."""
+    seed: int = 0
+    tune_trials: int = 8
+    """Settings that are tried for each method, on validation data; 0 takes the published ones."""
+    tune_seconds: float = 30.0
+    """Time for them."""
+    shadows: int = 4
+    """Shadow models of each kind for U-LiRA, and twice as many reference models for RMIA; 0 does without them, and
+    without a second retrained model."""
+    metrics: tuple[str, ...] | None = None
+    """By default all."""
+    classes: tuple[int, ...] | None = None
+    """Forget these in every trial, instead of another one in each."""
+    retain_samples: int | None = None
+    """Methods are given this many retained samples at most, retraining excepted."""
+    judge_samples: int | None = None
+    """Metrics are computed on this many samples of each part at most."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("trials", 1), ("tune_trials", 0), ("shadows", 0), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise InvalidRequest(f"{name}={getattr(self, name)}; it must be at least {least}")
+        if self.shadows == 1:
+            raise InvalidRequest("shadows=1; give 0, or at least 2 to know their spread")
+        for name, most in (("trials", _MANY), ("shadows", _MANY // 2)):
+            if getattr(self, name) > most:  # seeds of different roles are this far apart
+                raise InvalidRequest(f"{name}={getattr(self, name)}; it must be at most {most}")
+        if not self.tune_seconds > 0:
+            raise InvalidRequest(f"tune_seconds={self.tune_seconds}; it must be more than 0")
+
+    def fixed(self) -> dict[str, Any]:
+        """What must not change when a comparison is taken up again; methods and trials may be added."""
+        return {k: v for k, v in asdict(self).items() if k not in ("methods", "trials")}
+
+
+@dataclass(frozen=True)
+class Training:
+    """One network to train: on all training data, without some classes, or on a random half."""
+
+    seed: int
+    without: tuple[int, ...] = ()
+    half: bool = False
+
+    @property
+    def key(self) -> str:
+        if self.half:
+            return f"half-{self.seed}"
+        return f"full-{self.seed}" if not self.without else f"without-{'-'.join(map(str, self.without))}-{self.seed}"
+
+    def chosen(self, size: int) -> torch.Tensor:
+        """For a half: which of `size` training samples it is trained on, bool (size,)."""
+        order = torch.randperm(size, generator=torch.Generator().manual_seed(self.seed))
+        return torch.zeros(size, dtype=torch.bool).index_fill(0, order[: size // 2], True)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One request: the classes to forget, those of a later request, and the networks to judge with."""
+
+    number: int
+    classes: tuple[int, ...]
+    later: tuple[int, ...]
+    original: Training
+    retrained: Training
+    twin: Training | None
+    shadow_originals: tuple[Training, ...]
+    shadow_retrained: tuple[Training, ...]
+    references: tuple[Training, ...]
+
+    @property
+    def trainings(self) -> Iterator[Training]:
+        yield from (self.original, self.retrained)
+        if self.twin is not None:
+            yield self.twin
+        yield from (*self.shadow_originals, *self.shadow_retrained, *self.references)
+
+
+def trials(config: Config, num_classes: int) -> list[Trial]:
+    """All trials. The seeds of originals, retrained models, shadows and references never coincide."""
+    order = _classes(config, num_classes)
+    base = 10_000 * config.seed
+    shadow_originals = tuple(Training(base + 3000 + i) for i in range(config.shadows))
+    references = tuple(Training(base + 4000 + i, half=True) for i in range(2 * config.shadows))
+    made = []
+    for number in range(config.trials):
+        classes = config.classes or (order[number % (num_classes - 1)],)
+        turned = [order[(number + 1 + i) % (num_classes - 1)] for i in range(num_classes - 1)] + order[-1:]
+        later = next(k for k in turned if k not in classes)
+        made.append(
+            Trial(
+                number,
+                classes,
+                (later,),
+                original=Training(base + number),
+                retrained=Training(base + 1000 + number, classes),
+                twin=Training(base + 2000 + number, classes) if config.shadows else None,
+                shadow_originals=shadow_originals,
+                shadow_retrained=tuple(Training(base + 5000 + i, classes) for i in range(config.shadows)),
+                references=references,
+            )
+        )
+    return made
+
+
+def tuning(config: Config, num_classes: int) -> tuple[Training, tuple[int, ...]]:
+    """The network that settings are tuned on and the classes it forgets.
+
+    No trial has either, unless the classes are given: then it is the first trial's.
+    """
+    if config.classes is not None:
+        return Training(10_000 * config.seed), config.classes
+    return Training(10_000 * config.seed + 6000), (_classes(config, num_classes)[-1],)
+
+
+def _classes(config: Config, num_classes: int) -> list[int]:
+    if num_classes < 3:
+        raise InvalidRequest(f"{config.data} has {num_classes} classes; a comparison needs at least 3")
+    given = set(config.classes or (0,))
+    if not given < set(range(num_classes)) or config.classes == ():
+        raise InvalidRequest(
+            f"classes={list(config.classes or ())}; give at least one of 0 to {num_classes - 1}, and leave at least one"
+        )
+    return torch.randperm(num_classes, generator=torch.Generator().manual_seed(config.seed)).tolist()

@@ -1,0 +1,155 @@
+"""Compare methods: plan, work in several processes, and take up again what was stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unsc.compare.cells import ORIGINAL, Run
+from unsc.compare.plan import Config
+from unsc.errors import InvalidRequest, UnscError, listing, unknown
+from unsc.evaluation.measures import metrics
+from unsc.files import write_json
+from unsc.methods import find, methods
+from unsc.progress import Progress, quiet
+from unsc.result import versions
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A comparison as far as it came."""
+
+    run: Run
+    failed: dict[str, str]
+    """Pieces of work that could not be done, with the reason."""
+    seconds: float
+
+
+def compare(
+    config: Config, folder: Path, *, models: Path | None = None, jobs: int | None = None, progress: Progress = quiet
+) -> Finished:
+    """Carry out a comparison in `folder`, or go on with the one that is there.
+
+    Trained networks are kept in `models`, which other comparisons may share.
+    """
+    began = time.perf_counter()
+    run = Run(folder, config, models)
+    _check(run, jobs)
+    _prepare(run)
+    chosen = list(config.methods)
+    failed: dict[str, str] = {}
+    with _workers(run, jobs, progress) as work:
+        failed |= work("training networks", [("train", (training,)) for training in run.trainings()])
+        failed |= work("tuning", [("tune", (name,)) for name in chosen])
+        cells = [(trial, name) for trial in run.trials for name in (ORIGINAL, *chosen)]
+        failed |= work("comparing", [("judge", cell) for cell in cells])
+    return Finished(run, failed, time.perf_counter() - began)
+
+
+def chosen_methods(text: str) -> tuple[str, ...]:
+    """`all`, or names separated by commas; the controls and retraining are always among them, to compare with."""
+    known = methods()
+    named = list(known) if text == "all" else [find(name.strip()).name for name in text.split(",")]
+    always = ["retrain", *(name for name, method in known.items() if method.control)]
+    return tuple(name for name in known if name in {*named, *always})
+
+
+def _check(run: Run, jobs: int | None) -> None:
+    """Refuse what could not be carried out, before anything is written."""
+    for name in run.config.methods:
+        find(name)
+    known = metrics()
+    for name in run.config.metrics or ():
+        if name not in known:
+            raise unknown("metric", name, known)
+        if not run.config.shadows and (lacking := {"twin", "references", "shadows"} & {*known[name].needs}):
+            raise InvalidRequest(f"the metric {name} needs {listing(sorted(lacking))}; give --shadows 2 or more")
+    if jobs is not None and jobs < 1:
+        raise InvalidRequest(f"jobs={jobs}; it must be at least 1")
+    if run.folder.exists() and not run.folder.is_dir():
+        raise InvalidRequest(f"{run.folder} is not a folder; name another with --out")
+    _ = run.trials  # reads the scenario
+
+
+def _prepare(run: Run) -> None:
+    """Write the configuration, or check that the folder holds the same comparison."""
+    path = run.folder / "config.json"
+    config = asdict(run.config)
+    if path.exists():
+        try:
+            former = json.loads(path.read_text())["config"]
+            same = json.loads(json.dumps(run.config.fixed()))
+            other = {k: former.get(k) for k in same if former.get(k) != same[k]}
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
+            raise InvalidRequest(f"{path} is not a comparison's ({e}); name another folder with --out") from e
+        if other:
+            found = ", ".join(f"{k} is {v!r} there and {same[k]!r} here" for k, v in other.items())
+            raise InvalidRequest(f"{run.folder} holds another comparison: {found}; name another folder with --out")
+        config["methods"] = list(dict.fromkeys([*former["methods"], *config["methods"]]))
+        config["trials"] = max(former["trials"], config["trials"])
+    elif run.folder.exists() and any(run.folder.iterdir()):
+        raise InvalidRequest(f"{run.folder} holds something else; name another folder with --out")
+    write_json(path, {"kind": "comparison", "config": config, "versions": versions()})
+
+
+@contextmanager
+def _workers(run: Run, jobs: int | None, progress: Progress) -> Iterator[Callable[[str, list], dict[str, str]]]:
+    """A function that does a list of pieces of work in several processes, and gives what failed with the reason."""
+    pool = ProcessPoolExecutor(jobs or os.cpu_count() or 1, get_context("spawn"), initializer=_one_thread)
+
+    def work(title: str, pieces: list[tuple[str, tuple]]) -> dict[str, str]:
+        failed: dict[str, str] = {}
+        futures = {pool.submit(_piece, run.folder, run.config, run.models, *piece): piece for piece in pieces}
+        with progress(title, len(futures)) as advance:
+            for future in as_completed(futures):
+                kind, what = futures[future]
+                if (message := future.result()) is not None:
+                    failed[f"{kind} {' '.join(map(_name, what))}"] = message
+                advance()
+        return failed
+
+    try:
+        yield work
+    except BrokenProcessPool as e:
+        raise InvalidRequest(
+            "a process was ended from outside, perhaps for want of memory; what is done is kept: run the same again, "
+            "with fewer --jobs if it was the memory"
+        ) from e
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)  # small networks gain nothing from more, and processes would fight over them
+
+
+_open = cache(Run)
+"""One for each process, which reads its data once."""
+
+
+def _piece(folder: Path, config: Config, models: Path | None, kind: str, what: tuple) -> str | None:
+    """Do a piece of work. Whatever goes wrong is a message: one method's fault does not end the others' work."""
+    try:
+        getattr(_open(folder, config, models), kind)(*what)
+    except UnscError as e:
+        return str(e)
+    except Exception:
+        return traceback.format_exc()
+    return None
+
+
+def _name(what: Any) -> str:
+    return getattr(what, "key", None) or (f"trial {what.number}" if hasattr(what, "number") else str(what))

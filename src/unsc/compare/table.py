@@ -1,0 +1,128 @@
+"""A comparison's results as numbers: gathered from its files and from nothing else."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from unsc.compare.cells import ORIGINAL, Run, read_result
+from unsc.evaluation.fooled import fooled_by
+from unsc.evaluation.measures import Metric, metrics
+from unsc.files import write_json, write_whole
+from unsc.methods import methods
+from unsc.result import versions
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A metric of a method over trials: mean, standard deviation (None for one trial) and their number."""
+
+    mean: float
+    sd: float | None
+    n: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Summary:
+        return cls(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
+
+    def __str__(self) -> str:
+        return _number(self.mean) if self.sd is None else f"{_number(self.mean)} ± {_number(self.sd)}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All results of a run."""
+
+    cells: dict[str, list[dict[str, Any]]]
+    """By method, one result for each trial that is there."""
+    trials: int
+
+    @classmethod
+    def read(cls, run: Run) -> Comparison:
+        cells: dict[str, list[dict[str, Any]]] = {}
+        for method in (ORIGINAL, *run.config.methods):
+            paths = [run.result_path(trial, method) for trial in run.trials]
+            cells[method] = [read_result(path) for path in paths if path.exists()]
+        return cls(cells, len(run.trials))
+
+    def by_trial(self, method: str, metric: str) -> dict[int, float]:
+        """The values of a method, by the number of the trial."""
+        found = {cell["trial"]: cell["measured"]["values"].get(metric) for cell in self.cells.get(method, ())}
+        return {trial: v["value"] for trial, v in found.items() if v is not None}
+
+    def values(self, method: str, metric: str) -> list[float]:
+        return list(self.by_trial(method, metric).values())
+
+    def summary(self, method: str, metric: str) -> Summary | None:
+        values = self.values(method, metric)
+        return Summary.of(values) if values else None
+
+    def fooled(self, metric: Metric) -> tuple[str, ...] | None:
+        """Which of the controls fool a metric here, by the trials that the original and retraining both have."""
+        original, retrained = (self.by_trial(name, metric.name) for name in (ORIGINAL, "retrain"))
+        both = [trial for trial in original if trial in retrained]
+        controls = {name: self.by_trial(name, metric.name) for name, method in methods().items() if method.control}
+        known = {name: [v[t] for t in both] for name, v in controls.items() if all(t in v for t in both)}
+        pairs: Any = {"original": [original[t] for t in both], "retrained": [retrained[t] for t in both]}
+        return fooled_by(metric, known, **pairs)
+
+    def diverged(self, method: str) -> list[str]:
+        """Why it fell apart, for each trial in which it did."""
+        return [cell["diverged"] for cell in self.cells[method] if cell["diverged"]]
+
+    def measured(self) -> dict[str, Metric]:
+        """The metrics that at least one method has."""
+        found = {name for cells in self.cells.values() for cell in cells for name in cell["measured"]["values"]}
+        return {name: metric for name, metric in metrics().items() if name in found}
+
+
+def write(comparison: Comparison, run: Run, *, seconds: float) -> None:
+    """`results.json` and `results.csv` in the run's folder, with all that is needed to know how they came about."""
+    known = comparison.measured()
+    content = {
+        "config": {**run.config.__dict__},
+        "versions": versions(),
+        "seconds": seconds,
+        "metrics": {name: _described(metric, comparison) for name, metric in known.items()},
+        "summary": {
+            method: {name: s.__dict__ for name in known if (s := comparison.summary(method, name))}
+            for method in comparison.cells
+        },
+        "cells": [cell for cells in comparison.cells.values() for cell in cells],
+    }
+    write_json(run.folder / "results.json", content)
+    text = io.StringIO()
+    table = csv.writer(text)
+    table.writerow(("trial", "classes", "seed", "method", "metric", "value", "n", "low", "high"))
+    for cells in comparison.cells.values():
+        for cell in cells:
+            where = cell["trial"], " ".join(map(str, cell["classes"])), cell["seed"], cell["method"]
+            for name, v in cell["measured"]["values"].items():
+                table.writerow((*where, name, v["value"], v["n"], v["low"], v["high"]))
+    write_whole(run.folder / "results.csv", lambda path: path.write_text(text.getvalue()))
+
+
+def _described(metric: Metric, comparison: Comparison) -> Mapping[str, Any]:
+    reference = comparison.summary("retrain", metric.name)
+    return {
+        "about": metric.about,
+        "unit": metric.unit,
+        "better": metric.better,
+        "topic": metric.topic,
+        "reference": None if reference is None else reference.__dict__,
+        "fooled_by": comparison.fooled(metric),
+    }
+
+
+def _number(value: float) -> str:
+    """Four digits at most, and no false precision."""
+    if math.isnan(value):
+        return "nan"
+    size = abs(value)
+    digits = 0 if size >= 999.95 else 1 if size >= 10 else 2 if size >= 0.1 or not size else 3
+    return f"{value:.{digits}f}"

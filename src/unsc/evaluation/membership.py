@@ -1,0 +1,171 @@
+"""Membership attacks on an unlearned model: can anybody tell what it was trained on before?"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from unsc.errors import InvalidData
+from unsc.evaluation import lira
+from unsc.evaluation.attacks import enough, entropy, into_range, log_odds, log_probability, take_for_outsiders
+from unsc.evaluation.bootstrap import intervals
+from unsc.evaluation.case import Case, Part
+from unsc.evaluation.contest import contest
+from unsc.evaluation.measures import Metric, Value, measures
+from unsc.evaluation.roc import Roc, roc
+from unsc.evaluation.utility import wilson
+
+_MOST = 2000
+"""Members, and as many non-members, that an SVC learns from: one feature needs no more, and it takes n² time."""
+_FPR = 0.01
+
+
+@measures(
+    Metric(
+        "mia_confidence",
+        "MIA",
+        "higher",
+        "",
+        "The paper's attack: share of forgotten training samples that an SVC on the confidence takes for never seen.",
+    ),
+    Metric("mia_loss", "MIA loss", "higher", "", "The same attack with the loss in the place of the confidence."),
+    Metric("mia_entropy", "MIA entr.", "higher", "", "The same attack with the entropy of the prediction."),
+)
+def confidence_attack(case: Case) -> dict[str, Value]:
+    """True negative rates, 0 to 1, of an SVC that learned to tell retained training from retained test samples."""
+    generator = torch.Generator().manual_seed(case.seed)
+    size = min(len(case.parts["retain_train"]), len(case.parts["retain_test"]), _MOST)
+    enough(size, "retained samples of train and of test")
+    members = torch.randperm(len(case.parts["retain_train"]), generator=generator)[:size]
+    outsiders = torch.randperm(len(case.parts["retain_test"]), generator=generator)[:size]
+    known = _features(case, "retain_train"), _features(case, "retain_test")
+    values: dict[str, Value] = {}
+    for name, judged in _features(case, "forget_train").items():
+        inside, outside = known[0][name][members], known[1][name][outsiders]
+        if name != "mia_confidence":  # which has no far end
+            judged = into_range(judged, inside, outside)
+        gone, accuracy = take_for_outsiders(inside, outside, judged)
+        hits, n = int(gone.sum()), len(gone)
+        low, high = (bound / 100 for bound in wilson(hits, n))
+        detail = {"members": size, "non_members": size, "attack_accuracy": accuracy}
+        values[name] = Value(hits / n, n, low, high, detail)
+    return values
+
+
+def _features(case: Case, part: Part) -> dict[str, Tensor]:
+    logits = case.logits(part)
+    log_p = log_probability(logits, case.labels(part).cpu())
+    return {"mia_confidence": log_p.exp(), "mia_loss": -log_p, "mia_entropy": entropy(logits)}
+
+
+@measures(
+    Metric(
+        "rmia_auc",
+        "RMIA",
+        "reference",
+        "",
+        "AUC of RMIA between forgotten training samples and test samples of the same classes; 0.5 for a retrained "
+        "model in theory.",
+        ("references",),
+    ),
+    Metric(
+        "rmia_tpr",
+        "RMIA 1%",
+        "reference",
+        "",
+        "Share of forgotten training samples that RMIA finds at a false positive rate of 1 %; in theory no more than "
+        "0.01 for a retrained model.",
+        ("references",),
+    ),
+)
+def relative_attack(case: Case) -> dict[str, Value]:
+    """RMIA with positives that were trained on and forgotten, and negatives that nobody ever trained on."""
+    drawn = contest(case, "forget_train", "forget_validation", "forget_test")
+    members, outsiders = drawn.scores(case)
+    detail = drawn.detail | {"smallest_fpr": 1 / len(outsiders), "chance": 0.5}
+    sizes = len(members), len(outsiders)
+    bounds = intervals(lambda p, n: _both(roc(members, outsiders, (p, n))), sizes, seed=case.seed)
+    return _values(("rmia_auc", "rmia_tpr"), roc(members, outsiders), bounds, sum(sizes), detail)
+
+
+@measures(
+    Metric(
+        "retain_privacy_change",
+        "Δ privacy",
+        "lower",
+        "",
+        "AUC of RMIA on retained samples minus that for the original model: above 0, unlearning exposed what stayed.",
+        ("original", "references"),
+    )
+)
+def retained_privacy(case: Case) -> dict[str, Value]:
+    """The same samples, drawn alike, are attacked in both models."""
+    assert case.original is not None
+    drawn = contest(case, "retain_train", "retain_validation", "retain_test")
+    now, before = drawn.scores(case), drawn.scores(case.of(case.original))
+    aucs = [float(roc(*scores).auc()) for scores in (now, before)]
+    sizes = len(now[0]), len(now[1])
+    difference = lambda p, n: (roc(*now, (p, n)).auc() - roc(*before, (p, n)).auc())[:, None]  # noqa: E731
+    ((low, high),) = intervals(difference, sizes, seed=case.seed)
+    detail = drawn.detail | {"auc": aucs[0], "original_auc": aucs[1]}
+    return {"retain_privacy_change": Value(aucs[0] - aucs[1], sum(sizes), low, high, detail)}
+
+
+@measures(
+    Metric(
+        "ulira_auc",
+        "U-LiRA",
+        "reference",
+        "",
+        "AUC of U-LiRA between this model and a retrained one on the forgotten training samples; 0.5 is chance.",
+        ("shadows", "retrained"),
+    ),
+    Metric(
+        "ulira_tpr",
+        "U-LiRA 1%",
+        "reference",
+        "",
+        "Share of forgotten training samples that U-LiRA knows for unlearned, at a false positive rate of 1 %.",
+        ("shadows", "retrained"),
+    ),
+)
+def shadow_attack(case: Case) -> dict[str, Value]:
+    """Positives: this model's scores. Negatives: a retrained model's on the same samples, which are drawn in pairs."""
+    assert case.shadows is not None and case.retrained is not None
+    shadows = case.shadows
+    fewest = min(len(shadows.unlearned), len(shadows.retrained))
+    if fewest < 2:
+        raise InvalidData(
+            f"there are {len(shadows.unlearned)} unlearned and {len(shadows.retrained)} retrained shadows; "
+            "a variance needs at least 2 of each"
+        )
+    unseen = case.twin if case.model is case.retrained and case.twin is not None else case.retrained
+    labels = case.labels("forget_train").cpu()
+    enough(len(labels), "forgotten training samples")
+
+    def odds(*models: nn.Module) -> Tensor:
+        return torch.stack([log_odds(case.logits("forget_train", model), labels) for model in models])
+
+    of_shadows = odds(*shadows.unlearned), odds(*shadows.retrained)
+    positives, negatives = (lira.score(odds(model)[0], *of_shadows) for model in (case.model, unseen))
+    bounds = intervals(lambda t: _both(roc(positives, negatives, (t, t))), [len(labels)], seed=case.seed)
+    detail = {
+        "unlearned_shadows": len(shadows.unlearned),
+        "retrained_shadows": len(shadows.retrained),
+        "variance": lira.spread(fewest),
+        "smallest_fpr": 1 / len(labels),
+        "chance": 0.5,
+    }
+    return _values(("ulira_auc", "ulira_tpr"), roc(positives, negatives), bounds, len(labels), detail)
+
+
+def _both(curve: Roc) -> Tensor:
+    """AUC and true positive rate, (..., 2)."""
+    return torch.stack([curve.auc(), curve.tpr(_FPR)], dim=-1)
+
+
+def _values(
+    names: tuple[str, str], curve: Roc, bounds: list[tuple[float, float]], n: int, detail: dict[str, object]
+) -> dict[str, Value]:
+    found = zip(names, _both(curve).tolist(), bounds, strict=True)
+    return {name: Value(value, n, low, high, detail) for name, value, (low, high) in found}

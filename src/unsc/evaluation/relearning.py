@@ -1,0 +1,151 @@
+"""How quickly the forgotten is learned again: knowledge that is only hidden comes back from a few samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from unsc.errors import InvalidRequest, UnsupportedModel
+from unsc.evaluation.case import Case
+from unsc.evaluation.features import seen_by_layers
+from unsc.evaluation.measures import Metric, Value, measures
+from unsc.evaluation.utility import share
+from unsc.methods.training import descend
+from unsc.models import working_copy
+from unsc.samples import Batch, join, logits_of
+
+SAMPLES = {"relearn_0": 0, "relearn_10": 10, "relearn_100": 100, "relearn_full": None}
+"""How many labelled forgotten training samples the attacker has; None for all."""
+STEPS, LEARNING_RATE, MOMENTUM, HALF = 10, 0.002, 0.9, 32
+"""The attacker's SGD, each step on `HALF` forgotten and `HALF` retained samples drawn with replacement. It is weak on
+purpose: networks that know the class get most of it back in ten steps (the digits CNN, AlexNet, ResNet-20), and
+networks that never saw it less or nothing yet."""
+
+
+class WithNewHead(nn.Module):
+    """A copy of a network with a new last layer on the features that its own last layer gets.
+
+    Whatever the network does with its scores afterwards (masks, offsets) has no say any more. The new layer keeps
+    the rows of classes that stay; those of the forgotten `classes` are zero, with the others' mean bias.
+    """
+
+    def __init__(self, model: nn.Module, classes: tuple[int, ...], few: Batch, num_classes: int) -> None:
+        super().__init__()
+        self.network = working_copy(model)
+        self._path = last_linear(self.network, few.for_model(self.network), num_classes)
+        old = self.network.get_submodule(self._path)
+        assert isinstance(old, nn.Linear)
+        gone = torch.tensor([k in classes for k in range(num_classes)], device=old.weight.device)
+        bias = old.weight.new_zeros(num_classes) if old.bias is None else old.bias.detach()
+        self.weight = nn.Parameter(old.weight.detach().masked_fill(gone[:, None], 0))
+        self.bias = nn.Parameter(torch.where(gone, bias[~gone].mean(), bias))
+        for parameter in self.parameters():  # an attacker does not care what the owner froze
+            if parameter.is_floating_point():
+                parameter.requires_grad_(True)
+
+    def forward(self, batch: Batch) -> Tensor:
+        with seen_by_layers(self.network) as seen:
+            logits_of(self.network, batch)
+        features = seen[self._path]
+        if features.dim() != 2:
+            raise UnsupportedModel(
+                f"the last layer {self._path} gets inputs of shape {tuple(features.shape)}; relearning needs one row "
+                "for each sample"
+            )
+        return F.linear(features, self.weight, self.bias)
+
+
+@torch.no_grad()
+def last_linear(model: nn.Module, few: Batch, num_classes: int) -> str:
+    """The name of the last Linear with an output for each class that a forward pass on `few` samples runs."""
+    with seen_by_layers(model) as seen:
+        logits_of(model, few)
+    for name in reversed(seen):
+        module = model.get_submodule(name)
+        if isinstance(module, nn.Linear) and module.out_features == num_classes:
+            return name
+    raise UnsupportedModel(f"the model runs no Linear with {num_classes} outputs; relearning needs one as its head")
+
+
+def draw(labels: Tensor, wanted: int, *, seed: int) -> Tensor:
+    """`wanted` positions (k,) of `labels` (n,), or all n if there are fewer: one of each class in turn."""
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    shuffled = labels[order]
+    turn = torch.zeros_like(order)
+    for k in shuffled.unique().tolist():
+        of_class = shuffled == k
+        turn[of_class] = torch.arange(int(of_class.sum()))
+    return order[turn.argsort(stable=True)][:wanted]
+
+
+def relearned(attacked: WithNewHead, forget: Batch, retain: Batch, *, seed: int) -> WithNewHead:
+    """Train all weights of `attacked`, in place, on these forgotten and retained samples."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def batches() -> Iterator[Batch]:
+        for _ in range(STEPS):
+            yield join([b[torch.randint(len(b), (HALF,), generator=generator)] for b in (forget, retain)])
+
+    def loss(batch: Batch) -> Tensor:
+        return F.cross_entropy(attacked(batch), batch.labels)
+
+    descend(attacked, batches(), loss, lr=LEARNING_RATE, momentum=MOMENTUM)
+    return attacked
+
+
+@torch.no_grad()
+def _recognised(attacked: WithNewHead, batch: Batch) -> Tensor:
+    """Which samples are classified correctly, bool (n,)."""
+    pieces = torch.arange(len(batch)).split(256)
+    hits = [attacked(piece).argmax(dim=1) == piece.labels for piece in (batch[p].for_model(attacked) for p in pieces)]
+    return torch.cat(hits).cpu()
+
+
+def _attack(case: Case, model: nn.Module, wanted: int | None) -> tuple[Tensor, dict[str, int]]:
+    """Which forgotten test samples the attacker's model recognises, bool (n,), and what it was trained on."""
+    assert case.classes is not None
+    forget, retain = case.parts["forget_train"], case.parts["retain_train"]
+    attacked = WithNewHead(model, case.classes, case.parts["forget_test"][torch.arange(1)], case.num_classes)
+    number = len(forget) if wanted is None else min(wanted, len(forget))
+    used = {"forget": 0, "retain": 0}
+    if number > 0:
+        # One retained sample of each class at least, or few samples would unlearn the classes that are not among them.
+        others = draw(retain.labels.cpu(), max(number, len(retain.labels.unique())), seed=case.seed)
+        chosen = draw(forget.labels.cpu(), number, seed=case.seed)
+        relearned(attacked, forget[chosen], retain[others], seed=case.seed)
+        used = {"forget": len(chosen), "retain": len(others)}
+    return _recognised(attacked, case.parts["forget_test"]), used
+
+
+def _about(samples: str) -> str:
+    return (
+        f"Accuracy on forgotten test samples after an attacker with {samples} and about as many retained ones puts a "
+        "new last layer on the network and fine-tunes it for a few steps; whole classes only."
+    )
+
+
+@measures(
+    Metric("relearn_0", "relearn 0", "reference", "%", _about("no forgotten samples")),
+    Metric("relearn_10", "relearn 10", "reference", "%", _about("10 forgotten training samples")),
+    Metric("relearn_100", "relearn 100", "reference", "%", _about("100 forgotten training samples")),
+    Metric("relearn_full", "relearn full", "reference", "%", _about("all forgotten training samples")),
+)
+def relearning(case: Case) -> dict[str, Value]:
+    """Every detail has the samples that were used, and the curve of the judged and of the retrained model."""
+    if case.classes is None:
+        raise InvalidRequest("relearning is for whole classes only; leave it out for records")
+    hits: dict[str, Tensor] = {}
+    details: dict[str, dict[str, Any]] = {}
+    for name, wanted in SAMPLES.items():
+        hits[name], used = _attack(case, case.model, wanted)
+        details[name] = {"samples": used}
+    curve = {name: share(h).value for name, h in hits.items()}
+    reference = None
+    if case.retrained is not None:
+        reference = {name: share(_attack(case, case.retrained, n)[0]).value for name, n in SAMPLES.items()}
+    curves = {"curve": curve, "retrained_curve": reference}
+    return {name: share(hits[name], details[name] | curves) for name in SAMPLES}

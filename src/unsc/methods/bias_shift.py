@@ -1,0 +1,56 @@
+"""Control: the forgotten classes' biases are lowered."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from unsc.methods.head import find_head
+from unsc.methods.problem import Problem
+from unsc.methods.registry import method
+from unsc.methods.training import number_of_batches
+from unsc.samples import batches, logits_of, read
+
+_BATCH = 256
+
+
+@method(needs=("forget",), kinds=("classes",), control=True)
+@torch.no_grad()
+def bias_shift(problem: Problem) -> nn.Module:
+    """A control: one number for each forgotten class.
+
+    Mechanism: in the last linear layer each forgotten class's bias is lowered by just enough that no forgotten
+    training sample has a higher score for it than for some class that stays.
+
+    Data: forgotten.
+
+    Published: no settings.
+
+    Departures: none. Features, weights and all other logits are those of the original. A layer without biases is
+    given some, zero but for the forgotten classes.
+    """
+    assert problem.forget is not None and problem.classes is not None
+    model = problem.copy()
+    head = model.get_submodule(find_head(model, read(problem.forget, [0])))
+    assert isinstance(head, nn.Linear)
+    excess = _excess(problem, model)
+    if head.bias is None:
+        head.bias = nn.Parameter(head.weight.new_zeros(problem.num_classes))
+    head.bias[list(problem.classes)] -= excess.to(head.bias)
+    return model
+
+
+def _excess(problem: Problem, model: nn.Module) -> Tensor:
+    """By how much each forgotten class's score exceeds the best retained one, at most and at least 0, (forgotten,)."""
+    forget, gone = problem.forget, list(problem.classes or ())
+    assert forget is not None
+    most, scale = torch.zeros(len(gone), dtype=torch.float64), 0.0
+    everything = torch.arange(len(forget))  # type: ignore[arg-type]
+    with problem.progress("scores", number_of_batches(forget, size=_BATCH, epochs=1)) as advance:
+        for batch in batches(forget, everything, size=_BATCH):
+            logits = logits_of(model, batch.for_model(model)).double().cpu()
+            over = logits[:, gone] - logits[:, problem.kept].max(dim=1, keepdim=True).values
+            most = torch.maximum(most, over.max(dim=0).values)
+            scale = max(scale, logits.abs().max().item())
+            advance()
+    return torch.where(most > 0, most + 1e-4 * scale, most)  # more than rounding, so that nothing is left at a tie

@@ -1,0 +1,101 @@
+"""Boundary expanding: forgotten samples go to a class that exists only while unlearning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from unsc.errors import UnsupportedModel
+from unsc.methods.problem import Problem
+from unsc.methods.registry import method
+from unsc.methods.search import Range
+from unsc.methods.training import descend, number_of_batches, passes
+from unsc.samples import Batch, logits_of, read
+
+
+@method(needs=("forget",), kinds=("classes",), search={"lr": Range(1e-5, 1e-2, log=True), "epochs": Range(1, 20)})
+def boundary_expand(problem: Problem, *, lr: float = 1e-5, epochs: int = 10, batch_size: int = 64) -> nn.Module:
+    """M. Chen, W. Gao, G. Liu, K. Peng, C. Wang: Boundary Unlearning: Rapid Forgetting of Deep Networks via
+    Shifting the Decision Boundary. CVPR 2023.
+
+    Mechanism: the last layer gets one more output, a shadow class; the network is trained to put all forgotten
+    samples there, and the output is removed again.
+
+    Data: forgotten samples alone. Whole classes only: records would take the rest of their classes along to the
+    shadow class, which sees nothing that tells them apart.
+
+    Published: SGD with momentum 0.9, learning rate 1e-5, 10 epochs, batches of 64, the shadow unit drawn by
+    Xavier's normal rule with bias 0 (the authors' code; CIFAR-10).
+
+    Departures: the shadow unit reads the last layer's input beside the layer instead of in a wider copy of it,
+    which is the same function and leaves the architecture alone; the layer must be a Linear whose output is the
+    logits. The network stays in evaluation mode, so that few samples of one class do not move its batch-norm
+    statistics; the publication's is in training mode.
+    """
+    assert problem.forget is not None
+    model = problem.copy()
+    head = find_head(model, read(problem.forget, [0]).for_model(model), problem.num_classes)
+    shadow = _shadow_unit(head, problem.generator())
+    with _recorded([head]) as seen:
+
+        def loss(batch: Batch) -> Tensor:
+            seen.clear()
+            logits = logits_of(model, batch)
+            widened = torch.cat([logits, shadow(seen[-1][1])], dim=1)
+            return F.cross_entropy(widened, torch.full_like(batch.labels, problem.num_classes))
+
+        plan = passes(problem.forget, size=batch_size, epochs=epochs, seed=problem.seed)
+        total = number_of_batches(problem.forget, size=batch_size, epochs=epochs)
+        descend(nn.ModuleList([model, shadow]), plan, loss, lr=lr, total=total, progress=problem.progress)
+    return model
+
+
+@torch.no_grad()
+def find_head(model: nn.Module, batch: Batch, num_classes: int) -> nn.Linear:
+    """The Linear layer whose output on `batch` is the model's logits."""
+    candidates = [m for m in model.modules() if isinstance(m, nn.Linear) and m.out_features == num_classes]
+    with _recorded(candidates) as seen:
+        logits = logits_of(model, batch)
+    heads = [
+        m
+        for m, _, output in seen
+        if isinstance(m, nn.Linear) and output.shape == logits.shape and torch.equal(output, logits)
+    ]
+    if not heads:
+        raise UnsupportedModel(
+            f"no Linear layer of {type(model).__name__} gives its {num_classes} logits, so there is nowhere to add a "
+            "shadow class; choose a method that needs no particular last layer, such as boundary_shrink or delete"
+        )
+    return heads[-1]
+
+
+def _shadow_unit(head: nn.Linear, generator: torch.Generator) -> nn.Linear:
+    """One more unit for `head`, drawn as if all units had been drawn anew."""
+    unit = nn.utils.skip_init(nn.Linear, head.in_features, 1, bias=head.bias is not None)
+    assert isinstance(unit, nn.Linear)
+    scale = (2 / (head.in_features + head.out_features + 1)) ** 0.5
+    with torch.no_grad():
+        unit.weight.copy_(scale * torch.randn(1, head.in_features, generator=generator))
+        if unit.bias is not None:
+            unit.bias.zero_()
+    return unit.to(head.weight.device, head.weight.dtype)
+
+
+@contextmanager
+def _recorded(modules: Iterable[nn.Linear]) -> Iterator[list[tuple[nn.Module, Tensor, Tensor]]]:
+    """Every call of `modules` while the context lasts: module, input (n, features), output (n, classes)."""
+    seen: list[tuple[nn.Module, Tensor, Tensor]] = []
+
+    def record(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        seen.append((module, args[0], output))
+
+    handles = [m.register_forward_hook(record) for m in modules]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,42 @@
+"""Training backwards on what is to be forgotten."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import nn
+
+from unsc.methods.problem import Problem
+from unsc.methods.registry import method
+from unsc.methods.search import Range
+from unsc.methods.training import descend, number_of_batches, passes
+from unsc.samples import logits_of
+
+
+@method(needs=("forget",), search={"lr": Range(1e-5, 1e-1, log=True), "epochs": Range(1, 20)})
+def gradient_ascent(problem: Problem, *, lr: float = 1e-4, epochs: int = 5, batch_size: int = 64) -> nn.Module:
+    """Source: Golatkar, Achille, Soatto, "Eternal Sunshine of the Spotless Net: Selective Forgetting in Deep
+    Networks", CVPR 2020; Thudi, Deza, Chandrasekaran, Papernot, "Unrolling SGD: Understanding Factors Influencing
+    Machine Unlearning", IEEE EuroS&P 2022.
+
+    Mechanism: SGD that raises the cross-entropy of the forgotten samples in the place of lowering it.
+
+    Data: forgotten.
+
+    Published: SGD, learning rate 1e-4, 5 epochs, batches of 256, momentum 0.9, weight decay 5e-4 (Jia et al.,
+    NeurIPS 2023, for CIFAR-10).
+
+    Departures: evaluation mode, so that the statistics of batch norm stay fixed and dropout is off, where the
+    publication trains in training mode; batches of 64, so that small requests get more than one step in each epoch;
+    no weight decay, which would pull at all weights whatever is to be forgotten. The loss has no upper bound: too
+    high a learning rate ends in `Diverged` or in a network that knows nothing.
+    """
+    assert problem.forget is not None  # by `needs`
+    model = problem.copy()
+    return descend(
+        model,
+        passes(problem.forget, size=batch_size, epochs=epochs, seed=problem.seed),
+        lambda batch: -F.cross_entropy(logits_of(model, batch), batch.labels),
+        lr=lr,
+        total=number_of_batches(problem.forget, size=batch_size, epochs=epochs),
+        progress=problem.progress,
+    )

@@ -1,0 +1,81 @@
+"""Learn wrong labels for what is to be forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from unsc.methods.problem import Problem
+from unsc.methods.registry import method
+from unsc.methods.search import Range
+from unsc.methods.training import descend, endless, number_of_batches, passes
+from unsc.samples import Batch, join, logits_of
+
+
+@method(needs=("forget", "retain"), search={"lr": Range(1e-3, 1e-1, log=True), "epochs": Range(1, 20)})
+def random_label(problem: Problem, *, lr: float = 0.01, epochs: int = 10, batch_size: int = 64) -> nn.Module:
+    """Source: Golatkar, Achille, Soatto, "Eternal Sunshine of the Spotless Net: Selective Forgetting in Deep
+    Networks", CVPR 2020; Hayase, Yasutomi, Katoh, "Selective Forgetting of Deep Networks at a Finer Level than
+    Samples", arXiv 2020; with retained samples as in Fan et al., ICLR 2024 (see `salun`).
+
+    Mechanism: train on the forgotten samples with random labels, drawn anew each time among the classes they may
+    still have, together with the retained samples and their true labels.
+
+    Data: forgotten and retained.
+
+    Published: SGD, 10 epochs, learning rate searched between 1e-3 and 0.1, batches of 256, momentum 0.9, weight
+    decay 5e-4, labels drawn among all classes (Fan et al., for CIFAR-10).
+
+    Departures: evaluation mode, so that the statistics of batch norm stay fixed and dropout is off, where the
+    publication trains in training mode; no label is a forgotten class or, for records, the true one, which would
+    teach what is to be forgotten; every batch holds both kinds of samples in proportion, where the publication
+    shuffles them together or passes over one after the other; batches of 64 retained samples, so that small data sets
+    get enough steps; no weight decay, so that a mask over weights (`salun`) keeps what it masks.
+    """
+    return learn_random_labels(problem, problem.copy(), lr=lr, epochs=epochs, batch_size=batch_size)
+
+
+def learn_random_labels(
+    problem: Problem,
+    model: nn.Module,
+    *,
+    lr: float,
+    epochs: int,
+    batch_size: int,
+    before_step: Callable[[], None] | None = None,
+) -> nn.Module:
+    """Train `model`, in place, on relabelled and retained samples; `before_step` may change gradients."""
+    assert problem.retain is not None  # by `needs`
+    return descend(
+        model,
+        _mixed(problem, epochs=epochs, batch_size=batch_size),
+        lambda batch: F.cross_entropy(logits_of(model, batch), batch.labels),
+        lr=lr,
+        before_step=before_step,
+        total=number_of_batches(problem.retain, size=batch_size, epochs=epochs),
+        progress=problem.progress,
+    )
+
+
+def random_labels(problem: Problem, labels: Tensor, generator: torch.Generator) -> Tensor:
+    """Another label for each forgotten sample, int64 (n,), each allowed class equally likely."""
+    allowed = ~problem.removed(labels)
+    return torch.multinomial(allowed.float(), 1, generator=generator).squeeze(1)
+
+
+def _mixed(problem: Problem, *, epochs: int, batch_size: int) -> Iterator[Batch]:
+    """`epochs` passes over the retained samples, each batch joined by forgotten ones.
+
+    They come in proportion to their number, but at least one (few records would be rare otherwise) and at most as
+    many as the retained ones.
+    """
+    assert problem.forget is not None and problem.retain is not None  # by `needs`
+    share = len(problem.forget) / len(problem.retain)  # type: ignore[arg-type]
+    forgotten = endless(problem.forget, size=min(max(1, round(share * batch_size)), batch_size), seed=problem.seed)
+    generator = problem.generator()
+    for retained in passes(problem.retain, size=batch_size, epochs=epochs, seed=problem.seed):
+        gone = next(forgotten)
+        yield join([Batch(gone.inputs, random_labels(problem, gone.labels, generator)), retained])

@@ -1,0 +1,46 @@
+"""This package's own step: forgetting within a budget of retained prediction change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+from torch.utils.data import ConcatDataset
+
+from unsc.forget import forget
+from unsc.methods.problem import Problem
+from unsc.methods.registry import method
+from unsc.methods.search import Range
+
+
+@method(
+    needs=("forget", "retain"),
+    search={"budget": Range(3e-5, 1e-3, log=True), "stop_mass": Range(1e-4, 1e-1, log=True)},
+)
+def unsc(
+    problem: Problem, *, budget: float = 1e-4, max_passes: int | None = None, stop_mass: float = 0.01
+) -> nn.Module:
+    """Source: this package's `unsc.forget` with its default step, after Chen, Zhu, Yu, Zhou, "Machine Unlearning via
+    Null Space Calibration", IJCAI 2024.
+
+    Mechanism: gradient steps that move forgotten samples to the classes the original network finds most similar, each
+    as long as a budget of predicted change of retained predictions allows, until their probability is `stop_mass`.
+
+    Data: forgotten and retained.
+
+    Published: the paper's own step and settings are those of `unsc_paper`.
+
+    Departures: a metric of what retained predictions notice takes the place of the hard null space, so that there is
+    always room to move, and no learning rate.
+    """
+    return carried_out(problem, budget=budget, max_passes=max_passes, stop_mass=stop_mass)
+
+
+def carried_out(problem: Problem, **options: Any) -> nn.Module:
+    """What `unsc.forget` makes of a problem with these options."""
+    retain, gone = problem.retain, problem.forget
+    assert retain is not None and gone is not None
+    first, count = len(retain), len(gone)  # type: ignore[arg-type]
+    request = {"indices": range(first, first + count)} if problem.classes is None else {"classes": problem.classes}
+    everything = ConcatDataset([retain, gone])
+    return forget(problem.model, everything, **request, seed=problem.seed, progress=problem.progress, **options).model

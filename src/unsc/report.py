@@ -1,0 +1,86 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from unsc.audit import Audit
+from unsc.evaluation.measures import Measured, Value, metrics
+from unsc.methods import find, methods
+from unsc.tune import Tuned
+
+
+def methods_table() -> Table:
+    """Every method, what it needs and what can be tuned."""
+    table = Table("method", "needs", "forgets", "tunes", title="Methods")
+    for method in methods().values():
+        name = f"{method.name} (control)" if method.control else method.name
+        table.add_row(name, *(", ".join(x) or "nothing" for x in (method.needs, method.kinds, method.search)))
+    return table
+
+
+def about_method(name: str) -> Text:
+    """A method's docstring, and its settings."""
+    method = find(name)
+
+    def setting(key: str, value: object) -> str:
+        return f"  {key} = {value!r}" + (f", searched in {method.search[key]}" if key in method.search else "")
+
+    settings = [setting(*item) for item in method.defaults.items()] or ["  none"]
+    return Text("\n".join([method.name, "", method.about, "", "Settings:", *settings]))
+
+
+def metrics_table() -> Table:
+    """Every metric, which way is better and what it needs."""
+    table = Table("metric", "what it measures", "better", "needs", title="Metrics")
+    for metric in metrics().values():
+        unit = f" ({metric.unit})" if metric.unit else ""
+        better = "as retrained" if metric.better == "reference" else metric.better
+        table.add_row(metric.name, Text(metric.about + unit), better, ", ".join(metric.needs))
+    return table
+
+
+def tuned_table(tuned: Tuned) -> Table:
+    """Everything that was tried, on validation data."""
+    table = Table("", "settings", "retain acc", "forget acc", "seconds", "", title=f"{tuned.method}, validation data")
+    for attempt in tuned.attempts:
+        chosen = "chosen" if attempt is tuned.best else ""
+        settings = ", ".join(
+            f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in attempt.settings.items()
+        )
+        scores = f"{attempt.retain_acc:.2f}", f"{attempt.forget_acc:.2f}", f"{attempt.seconds:.2f}"
+        table.add_row(chosen, Text(settings or "none"), *scores, Text(attempt.diverged or ""))
+    return table
+
+
+def audit_table(result: Audit) -> Table:
+    """What was measured, beside what retraining gets and what fools the metric."""
+    table = Table("metric", "value", "95 % interval", "n", "better", "retraining gets", "fooled by", title="Audit")
+    for name, value in result.model.values.items():
+        metric = metrics()[name]
+        reference = result.retrained.values.get(name) if result.retrained else None
+        fooled = result.fooled_by(name)
+        better = "as retrained" if metric.better == "reference" else metric.better
+        table.add_row(
+            f"{metric.title} ({metric.unit})" if metric.unit else metric.title,
+            f"{value.value:.3f}",
+            _interval(value),
+            str(value.n),
+            better,
+            "?" if reference is None else f"{reference.value:.3f}",
+            "?" if fooled is None else ", ".join(fooled) or "none",
+        )
+    return table
+
+
+def skipped_lines(measured: Measured) -> list[str]:
+    """Why metrics are missing, one line for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for name, reason in measured.skipped.items():
+        reasons.setdefault(reason, []).append(name)
+    return [f"Not measured: {', '.join(names)}: {reason}" for reason, names in reasons.items()]
+
+
+def _interval(value: Value) -> str:
+    return "" if value.low is None else f"{value.low:.3f} to {value.high:.3f}"

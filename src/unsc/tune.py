@@ -1,0 +1,150 @@
+"""Choose a method's settings on validation data, every method with the same number of trials and the same time."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from unsc.errors import InvalidData, InvalidRequest
+from unsc.files import write_json
+from unsc.methods import Method, Problem, apply
+from unsc.models import working_copy
+from unsc.progress import Progress, quiet
+from unsc.result import versions
+from unsc.samples import Batch, logits_of
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try of some settings; accuracies on validation data in percent."""
+
+    settings: dict[str, Any]
+    retain_acc: float
+    forget_acc: float
+    score: float
+    """Share of retained samples that are right times share of forgotten ones that are not."""
+    seconds: float
+    diverged: str | None
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What was tried, and which of it was chosen."""
+
+    method: str
+    budget: dict[str, Any]
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def best(self) -> Attempt:
+        """The highest score; of equal ones the first, and the published settings are always tried first."""
+        return max(self.attempts, key=lambda attempt: attempt.score)
+
+    def save(self, path: Path) -> None:
+        content = {
+            "method": self.method,
+            "chosen": self.best.settings if self.attempts else None,
+            "budget": self.budget,
+            "attempts": [asdict(attempt) for attempt in self.attempts],
+            "versions": versions(),
+        }
+        write_json(path, content)
+
+    @classmethod
+    def load(cls, path: Path) -> Tuned:
+        try:
+            content = json.loads(path.read_text())
+            attempts = tuple(Attempt(**attempt) for attempt in content["attempts"])
+            return cls(content["method"], content["budget"], attempts)
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            raise InvalidData(f"{path} does not hold a method's tuning ({e}); remove it, or tune again") from e
+
+
+def tune(
+    method: Method,
+    problem: Problem,
+    validation: tuple[Batch, Batch],
+    *,
+    trials: int,
+    seconds: float,
+    path: Path | None = None,
+    progress: Progress = quiet,
+) -> Tuned:
+    """Try settings of `method` on `problem`, at most `trials` times and for `seconds`.
+
+    `validation` are retained and forgotten samples that the network was not trained on. What was tried is written
+    to `path` after every attempt, and taken up from there.
+    """
+    if trials < 1 or seconds <= 0:
+        raise InvalidRequest(f"trials={trials}, seconds={seconds}; give at least one trial and more than 0 seconds")
+    budget = {"trials": trials, "seconds": seconds, "seed": problem.seed, "classes": problem.classes}
+    attempts = _former(method, path, budget)
+    most = trials if method.search else 1
+    with progress(f"tuning {method.name}", most) as advance:
+        ask, tell = _study(method, problem.seed, attempts)
+        while len(attempts) < most and sum(attempt.seconds for attempt in attempts) < seconds:
+            settings, handle = ask()
+            attempt = _attempt(method, problem, validation, settings)
+            tell(handle, attempt.score)
+            attempts.append(attempt)
+            if path is not None:
+                Tuned(method.name, budget, tuple(attempts)).save(path)
+            advance()
+    return Tuned(method.name, budget, tuple(attempts))
+
+
+def _former(method: Method, path: Path | None, budget: dict[str, Any]) -> list[Attempt]:
+    if path is None or not path.exists():
+        return []
+    former = Tuned.load(path)
+    same = former.method == method.name and former.budget["seed"] == budget["seed"]
+    if not same or list(former.budget["classes"] or ()) != list(budget["classes"] or ()):
+        raise InvalidRequest(f"{path} holds the tuning of {former.method} on another problem; name another file")
+    return list(former.attempts)
+
+
+def _study(method: Method, seed: int, former: list[Attempt]) -> tuple[Callable[[], Any], Callable[[Any, float], None]]:
+    """Two functions: one that asks for settings to try, one that tells how they did."""
+    import optuna
+
+    optuna.logging.set_verbosity(logging.WARNING)
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+    first = {name: method.defaults[name] for name in method.search}
+    study.enqueue_trial(first)
+
+    def ask() -> tuple[dict[str, Any], Any]:
+        trial = study.ask()
+        return {name: space.suggest(trial, name) for name, space in method.search.items()}, trial
+
+    def tell(trial: Any, score: float) -> None:
+        study.tell(trial, score)
+
+    for attempt in former:  # the sampler is asked again, so that its random numbers go on where they stopped
+        _, trial = ask()
+        tell(trial, attempt.score)
+    return ask, tell
+
+
+def _attempt(method: Method, problem: Problem, validation: tuple[Batch, Batch], settings: dict[str, Any]) -> Attempt:
+    result = apply(method, problem, **settings)
+    unusable = result.model is None or result.diverged is not None
+    retain, forget = (0.0, 100.0) if unusable else (accuracy(result.model, part) for part in validation)  # type: ignore[arg-type]
+    score = retain / 100 * (1 - forget / 100)
+    return Attempt(settings, retain, forget, score, result.cost.seconds, result.diverged)
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, batch: Batch) -> float:
+    """Percent of the samples that `model` classifies right."""
+    working = working_copy(model)
+    batch = batch.for_model(working)
+    pieces = torch.arange(len(batch), device=batch.labels.device).split(256)
+    right = sum(int((logits_of(working, batch[p]).argmax(dim=1) == batch.labels[p]).sum()) for p in pieces)
+    return 100 * right / len(batch)

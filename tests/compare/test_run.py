@@ -1,0 +1,353 @@
+"""A comparison is done once, goes on where it was stopped, and one method's fault is not another's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from unsc.compare import Config, Finished, chosen_methods, compare
+from unsc.compare import run as run_module
+from unsc.compare.cells import Run
+from unsc.compare.plan import trials, tuning
+from unsc.compare.render import headline, report, write_report
+from unsc.compare.table import Comparison
+from unsc.errors import Diverged, InvalidRequest
+from unsc.methods import Problem, Range, method, methods
+from unsc.methods.registry import _METHODS
+
+METRICS = ("retain_test_acc", "forget_test_acc", "forget_train_acc")
+CONFIG = Config("tiny_scenario:make", ("retrain", "finetune", "logit_mask"), 2, 0, 2, 30.0, 2, METRICS)
+QUICK = replace(CONFIG, trials=1, tune_trials=0, shadows=0)
+
+
+class InThisProcess(Executor):
+    """Does work at once: a process that starts takes longer than all of it."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        pass
+
+    def submit(self, fn: Callable, /, *args: Any, **keywords: Any) -> Future:
+        future: Future = Future()
+        future.set_result(fn(*args, **keywords))
+        return future
+
+
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "ProcessPoolExecutor", InThisProcess)
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """What a test registers is gone after it."""
+    methods()
+    before = dict(_METHODS)
+    yield
+    _METHODS.clear()
+    _METHODS.update(before)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """One comparison, never stopped. Tests must not change its folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module, "ProcessPoolExecutor", InThisProcess)
+        return compare(CONFIG, tmp_path_factory.mktemp("whole") / "run")
+
+
+def _files(folder: Path) -> dict[str, int]:
+    """Every file by its name, with the time at which it was written."""
+    return {str(p.relative_to(folder)): p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
+
+
+def _values(finished: Finished) -> dict[str, list[dict[str, float]]]:
+    cells = Comparison.read(finished.run).cells
+    return {name: [{k: v["value"] for k, v in c["measured"]["values"].items()} for c in cells[name]] for name in cells}
+
+
+def _copy(whole: Finished, folder: Path) -> Path:
+    """The same comparison in another folder."""
+    for name in _files(whole.run.folder):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes((whole.run.folder / name).read_bytes())
+    return folder
+
+
+def test_a_comparison_writes_a_file_for_each_piece(whole: Finished) -> None:
+    assert whole.failed == {}
+    made = trials(CONFIG, 4)
+    networks = {t.key for trial in made for t in trial.trainings} | {tuning(CONFIG, 4)[0].key}
+    assert len(networks) == 2 * 3 + 2 + 2 * 2 + 4 + 1
+    assert set(_files(whole.run.folder)) == {
+        "config.json",
+        *(f"models/{key}.safetensors" for key in networks),
+        *(f"tuned/{name}.json" for name in CONFIG.methods),
+        *(f"results/trial-{i}/{name}.json" for i in (0, 1) for name in ("original", *CONFIG.methods)),
+    }
+    assert all(set(row) == set(METRICS) for rows in _values(whole).values() for row in rows)
+
+
+def test_the_numbers_are_what_such_models_must_have(whole: Finished) -> None:
+    """The original knows the class, retraining and the mask do not name it, and all know the rest."""
+    values = _values(whole)
+    for i in (0, 1):
+        assert values["original"][i]["forget_test_acc"] > 80
+        assert values["retrain"][i]["forget_test_acc"] == values["logit_mask"][i]["forget_test_acc"] == 0
+        assert all(rows[i]["retain_test_acc"] > 80 for rows in values.values())
+
+
+def test_retraining_is_not_judged_by_itself(whole: Finished, tmp_path: Path) -> None:
+    """The row is another retrained network than the one that distances are measured to, if there is another."""
+    config = replace(QUICK, methods=("retrain",), metrics=("js_forget", "seconds"))
+    alone = _values(compare(config, tmp_path / "alone"))["retrain"][0]
+    assert alone["js_forget"] == pytest.approx(0, abs=1e-9) and alone["seconds"] > 0
+    two = _values(compare(replace(config, shadows=2), tmp_path / "two"))["retrain"][0]
+    assert two["js_forget"] > 1e-6
+
+
+def test_the_same_again_does_nothing(whole: Finished, tmp_path: Path) -> None:
+    folder = _copy(whole, tmp_path)
+    before = _files(folder)
+    compare(CONFIG, folder)
+    after = _files(folder)
+    assert {name for name in after if after[name] != before.get(name)} == {"config.json"}
+
+
+def test_what_is_missing_is_done_and_nothing_else(whole: Finished, tmp_path: Path) -> None:
+    folder = _copy(whole, tmp_path)
+    before = _files(folder)
+    (folder / "results/trial-1/finetune.json").unlink()
+    again = compare(CONFIG, folder)
+    after = _files(folder)
+    assert set(after) == set(before)
+    assert {n for n in after if after[n] != before[n]} == {"config.json", "results/trial-1/finetune.json"}
+    assert _values(again) == _values(whole)
+
+
+def test_a_killed_run_ends_with_the_same_numbers(whole: Finished, tmp_path: Path) -> None:
+    """Half of the networks, the tuning after one of two attempts, and half of the results."""
+    folder = _copy(whole, tmp_path)
+    for path in sorted(folder.rglob("models/*"))[::2] + sorted(folder.rglob("results/*/*"))[::2]:
+        path.unlink()
+    tuned = folder / "tuned" / "finetune.json"
+    content = json.loads(tuned.read_text())
+    settings = [attempt["settings"] for attempt in content["attempts"]]
+    assert len(settings) == 2
+    tuned.write_text(json.dumps(content | {"attempts": content["attempts"][:1]}))
+    again = compare(CONFIG, folder)
+    assert again.failed == {} and set(_files(folder)) == set(_files(whole.run.folder))
+    assert [a["settings"] for a in json.loads(tuned.read_text())["attempts"]] == settings
+    assert _values(again) == _values(whole)
+
+
+def test_methods_and_trials_may_be_added(tmp_path: Path) -> None:
+    first = compare(QUICK, tmp_path)
+    before = _files(tmp_path)
+    more = compare(replace(QUICK, methods=("gradient_ascent", "retrain"), trials=2), tmp_path)
+    after = _files(tmp_path)
+    assert {name for name in before if after[name] != before[name]} == {"config.json"}
+    assert set(_values(more)) == {"original", "gradient_ascent", "retrain"}
+    assert _values(more)["retrain"][:1] == _values(first)["retrain"] and len(_values(more)["retrain"]) == 2
+    kept = json.loads((tmp_path / "config.json").read_text())["config"]
+    assert kept["methods"] == ["retrain", "finetune", "logit_mask", "gradient_ascent"] and kept["trials"] == 2
+    compare(QUICK, tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["config"] == kept
+
+
+def test_comparisons_may_share_their_networks(tmp_path: Path) -> None:
+    compare(QUICK, tmp_path / "a", models=tmp_path / "networks")
+    before = _files(tmp_path / "networks")
+    other = compare(replace(QUICK, judge_samples=10, shadows=2), tmp_path / "b", models=tmp_path / "networks")
+    assert not (tmp_path / "a/models").exists() and not (tmp_path / "b/models").exists()
+    assert before.items() < _files(tmp_path / "networks").items()
+    assert other.failed == {}
+
+
+def test_fewer_samples_are_judged_and_retained_if_so_asked(registered: None, tmp_path: Path) -> None:
+    """Metrics on references too, which must know what they saw of just those samples."""
+    sizes = []
+
+    def counts(problem: Problem) -> nn.Module:
+        sizes.append((len(problem.forget), len(problem.retain)))  # type: ignore[arg-type]
+        return problem.copy()
+
+    method(needs=())(counts)
+    config = replace(
+        QUICK, methods=("counts",), judge_samples=12, retain_samples=50, shadows=2, metrics=(*METRICS, "rmia_auc")
+    )
+    finished = compare(config, tmp_path)
+    (cell,) = Comparison.read(finished.run).cells["counts"]
+    assert finished.failed == {} and cell["measured"]["skipped"] == {}
+    assert {name: v["n"] for name, v in cell["measured"]["values"].items() if name in METRICS} == dict.fromkeys(
+        METRICS, 12
+    )
+    assert set(sizes) == {(30, 50)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"seed": 3}, "seed is 0 there and 3 here"),
+        ({"shadows": 3}, "shadows is 2 there and 3 here"),
+        ({"tune_trials": 1}, "tune_trials is 2 there and 1 here"),
+        ({"metrics": None}, r"metrics is \['retain_test_acc', .*\] there and None here"),
+    ],
+)
+def test_another_comparison_is_not_mixed_in(whole: Finished, tmp_path: Path, changed: dict, said: str) -> None:
+    (tmp_path / "config.json").write_bytes((whole.run.folder / "config.json").read_bytes())
+    with pytest.raises(InvalidRequest, match=f"holds another comparison: {said}; name another folder with --out"):
+        compare(replace(CONFIG, **changed), tmp_path)
+    assert list(_files(tmp_path)) == ["config.json"]
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"config": 3}', '{"config": {}}', '{"classes": [3]}'])
+def test_a_folder_with_something_else_is_left_alone(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(InvalidRequest, match="name another folder with --out"):
+        compare(QUICK, tmp_path)
+    assert (tmp_path / "config.json").read_text() == content and len(_files(tmp_path)) == 1
+
+
+def test_a_folder_with_a_thesis_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(InvalidRequest, match="holds something else; name another folder with --out"):
+        compare(QUICK, tmp_path)
+    with pytest.raises(InvalidRequest, match=r"thesis\.txt is not a folder"):
+        compare(QUICK, tmp_path / "thesis.txt")
+    assert list(_files(tmp_path)) == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"methods": ("finetun",)}, "no method 'finetun'; did you mean finetune"),
+        ({"metrics": ("forget_tst_acc",)}, "no metric 'forget_tst_acc'; did you mean forget_test_acc"),
+        ({"metrics": ("rmia_auc",)}, "the metric rmia_auc needs references; give --shadows 2 or more"),
+        ({"data": "digit"}, "no scenario 'digit'; did you mean digits"),
+        ({"classes": (4,)}, r"classes=\[4\]; give at least one of 0 to 3"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_written(tmp_path: Path, changed: dict, said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        compare(replace(QUICK, **changed), tmp_path / "run")
+    with pytest.raises(InvalidRequest, match="jobs=-1; it must be at least 1"):
+        compare(QUICK, tmp_path / "run", jobs=-1)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_fault_of_one_method_leaves_the_others(registered: None, tmp_path: Path) -> None:
+    """One raises an error of its own, one an error of this package; one needs what is not there."""
+
+    def has_a_bug(problem: Problem, *, lr: float = 1.0) -> nn.Module:
+        raise ZeroDivisionError("a bug in somebody's method")
+
+    def refuses(problem: Problem) -> nn.Module:
+        raise InvalidRequest("not with this network")
+
+    method(needs=(), search={"lr": Range(0.5, 1.0)})(has_a_bug)
+    method(needs=())(refuses)
+    config = replace(QUICK, methods=("retrain", "has_a_bug", "refuses", "logit_mask"), tune_trials=1)
+    finished = compare(config, tmp_path)
+    assert set(finished.failed) == {f"{k} {m}" for k in ("tune", "judge trial 0") for m in ("has_a_bug", "refuses")}
+    assert finished.failed["tune refuses"] == "not with this network"
+    assert "ZeroDivisionError: a bug in somebody's method" in finished.failed["tune has_a_bug"]
+    values = _values(finished)
+    assert values["has_a_bug"] == values["refuses"] == []
+    assert all(len(values[name]) == 1 for name in ("original", "retrain", "logit_mask"))
+    assert "| has_a_bug | – | –" in report(Comparison.read(finished.run), "unsc compare")
+
+
+def test_falling_apart_is_a_result(registered: None, tmp_path: Path) -> None:
+    """With the reason, and marked in the table; without a model there are no values, and others have theirs."""
+
+    def explodes(problem: Problem) -> nn.Module:
+        raise Diverged("the loss became nan at step 7")
+
+    def collapses(problem: Problem) -> nn.Module:
+        model = problem.copy()
+        with torch.no_grad():
+            *_, weight, bias = model.parameters()
+            weight.zero_()
+            bias.copy_(torch.eye(4)[0])
+        return model
+
+    method(needs=())(explodes)
+    method(needs=())(collapses)
+    finished = compare(replace(QUICK, methods=("retrain", "explodes", "collapses")), tmp_path)
+    assert finished.failed == {}
+    comparison = Comparison.read(finished.run)
+    assert comparison.diverged("explodes") == ["the loss became nan at step 7"]
+    assert comparison.values("explodes", "retain_test_acc") == []
+    assert "collapsed" in comparison.diverged("collapses")[0]
+    assert len(comparison.values("collapses", "retain_test_acc")) == 1
+    rows = [row[0] for block in headline(comparison).blocks for row in block]
+    assert rows == ["retrain", "original", "explodes †", "collapses †", "better", "fooled by"]
+    assert "- `explodes`: the loss became nan at step 7" in report(comparison, "unsc compare")
+
+
+def test_a_method_that_falls_apart_on_shadows_has_its_other_metrics(registered: None, tmp_path: Path) -> None:
+    def fickle(problem: Problem) -> nn.Module:
+        if problem.seed >= 3000:
+            raise Diverged("not this seed")
+        return problem.copy()
+
+    method(needs=())(fickle)
+    config = replace(QUICK, methods=("fickle",), shadows=2, metrics=("retain_test_acc", "ulira_auc"))
+    finished = compare(config, tmp_path)
+    cells = Comparison.read(finished.run).cells
+    assert finished.failed == {} and cells["fickle"][0]["diverged"] is None
+    assert list(cells["fickle"][0]["measured"]["values"]) == ["retain_test_acc"]
+    assert cells["fickle"][0]["measured"]["skipped"] == {"ulira_auc": "it fell apart on a shadow model"}
+    assert list(cells["original"][0]["measured"]["values"]) == ["retain_test_acc", "ulira_auc"]
+
+
+def test_a_lost_process_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Killed(InThisProcess):
+        def submit(self, fn: Callable, /, *args: Any, **keywords: Any) -> Future:
+            future: Future = Future()
+            future.set_exception(BrokenProcessPool("terminated abruptly"))
+            return future
+
+    monkeypatch.setattr(run_module, "ProcessPoolExecutor", Killed)
+    with pytest.raises(InvalidRequest, match="a process was ended from outside.*run the same again"):
+        compare(QUICK, tmp_path / "run")
+
+
+def test_another_network_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    compare(QUICK, tmp_path)
+    run = Run(tmp_path, QUICK)
+    object.__setattr__(run, "scenario", replace(run.scenario, network=lambda: nn.Linear(4, 4)))
+    with pytest.raises(Exception, match="holds another network"):
+        run.model(run.trials[0].original)
+
+
+def test_chosen_methods_bring_what_they_are_compared_with() -> None:
+    known = methods()
+    controls = [name for name, m in known.items() if m.control]
+    assert controls == ["bias_shift", "head_only", "logit_mask"]
+    assert chosen_methods("all") == tuple(known)
+    assert chosen_methods("unsc, finetune") == ("finetune", "retrain", "unsc", *controls)
+    with pytest.raises(InvalidRequest, match="no method 'unsk'; did you mean unsc"):
+        chosen_methods("finetune,unsk")
+
+
+def test_the_report_holds_everything(whole: Finished, tmp_path: Path) -> None:
+    from rich.console import Console
+
+    finished = replace(whole, run=Run(_copy(whole, tmp_path), CONFIG))
+    with (tmp_path / "shown.txt").open("w") as shown:
+        write_report(finished, "unsc compare --seed 0", Console(file=shown, width=200))
+    text = (tmp_path / "report.md").read_text()
+    assert "Made by `unsc compare --seed 0`" in text and "over 2 trials" in text
+    assert all(f"| {name} |" in text for name in ("original", *CONFIG.methods))
+    assert "logit_mask" in (tmp_path / "shown.txt").read_text()
+    assert (tmp_path / "results.json").exists() and (tmp_path / "results.csv").exists()

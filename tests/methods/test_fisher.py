@@ -1,0 +1,97 @@
+"""Fisher forgetting: noise of the stated variance, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import Subset, TensorDataset
+
+from unsc.errors import InvalidRequest
+from unsc.evaluation import evaluate
+from unsc.methods import Problem
+from unsc.methods.fisher import fisher, inverse
+from unsc.methods.importance import true_fisher
+from unsc.samples import Batch
+
+
+def linear_problem(classes: tuple[int, ...] | None) -> Problem:
+    """Two linear layers and 40 random samples of 3 classes; 40 hidden units are dead, without any information."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 400), nn.Tanh(), nn.Linear(400, 3)).double()
+    with torch.no_grad():
+        model[0].weight[:40] = 0
+        model[0].bias[:40] = 0
+    retain = TensorDataset(torch.randn(40, 5), torch.arange(40) % 3)
+    return Problem(model, 3, classes, retain=retain)
+
+
+def differences(problem: Problem, **settings: float) -> dict[str, torch.Tensor]:
+    original = dict(problem.model.named_parameters())
+    return {n: (p - original[n]).detach() for n, p in fisher(problem, **settings).named_parameters()}
+
+
+def test_without_noise_records_change_nothing_and_classes_their_own_rows_of_the_head() -> None:
+    assert all((d == 0).all() for d in differences(linear_problem(None), alpha=0.0).values())
+    for name, d in differences(linear_problem((1,)), alpha=0.0).items():
+        changed = d.flatten(1).abs().sum(dim=1) if d.dim() > 1 else d
+        assert changed.nonzero().flatten().tolist() == ([1] if name.startswith("2.") else [])
+
+
+def test_the_noise_has_the_published_variance() -> None:
+    """Over many seeds: the mean square over each parameter's units of noise / predicted deviation is 1."""
+    problem, alpha = linear_problem(None), 1e-3
+    data = problem.retain.tensors
+    information = true_fisher(problem.model, [Batch(data[0].double(), data[1])], lambda: None)
+    predicted = {
+        "0.weight": alpha * (1 / (information["0.weight"] + 1e-8)).clamp(max=1e3).mean(dim=1, keepdim=True),
+        "0.bias": 10 * alpha * (1 / (information["0.bias"] + 1e-8)).clamp(max=1e3),
+        "2.weight": 10 * alpha * (1 / (information["2.weight"] + 1e-8)).clamp(max=1e2).mean(dim=1, keepdim=True),
+        "2.bias": 10 * alpha * (1 / (information["2.bias"] + 1e-8)).clamp(max=1e2),
+    }
+    noise = [differences(replace(problem, seed=s), alpha=alpha) for s in range(30)]
+    for name, variance in predicted.items():
+        scaled = torch.stack([d[name] for d in noise]) / variance.sqrt()
+        n = scaled.numel()
+        assert abs(scaled.square().mean() - 1) < 5 * (2 / n) ** 0.5
+        assert abs(scaled.mean()) < 5 / n**0.5
+
+
+def test_a_forgotten_class_starts_again_from_noise() -> None:
+    problem = linear_problem((1,))
+    heads = [fisher(replace(problem, seed=s)).get_submodule("2").weight[1].detach() for s in range(10)]
+    fresh = torch.stack(heads)
+    assert abs(fresh.square().mean() - 1e-3) < 5e-3 * (2 / fresh.numel()) ** 0.5
+
+
+def test_power_and_limit() -> None:
+    found = inverse(torch.tensor([[1.0, 0.0], [4.0, 16.0]]), power=0.5, limit=100.0)
+    torch.testing.assert_close(found, torch.tensor([[5.5, 5.5], [0.375, 0.375]]))
+    torch.testing.assert_close(inverse(torch.tensor([0.5, 0.0]), power=1.0, limit=1e3), torch.tensor([2.0, 1e3]))
+
+
+def test_frozen_parameters_stay() -> None:
+    problem = linear_problem((1,))
+    problem.model[0].weight.requires_grad_(False)
+    moved = differences(problem)
+    assert (moved["0.weight"] == 0).all() and (moved["0.bias"] != 0).any()
+
+
+def test_on_digits_the_class_is_gone_and_the_seed_decides(digits_problem: Problem, digits) -> None:
+    before = [p.clone() for p in digits_problem.model.parameters()]
+    model, again = (fisher(digits_problem, alpha=1e-7, samples=32) for _ in range(2))
+    other = fisher(replace(digits_problem, seed=1), alpha=1e-7, samples=32)
+    assert all(map(torch.equal, before, digits_problem.model.parameters()))
+    assert all(map(torch.equal, model.parameters(), again.parameters()))
+    assert not all(map(torch.equal, model.parameters(), other.parameters()))
+    gone = digits.test.tensors[1] == 3
+    retained, forgotten = (Subset(digits.test, part.nonzero().flatten().tolist()) for part in (~gone, gone))
+    scores = evaluate(model, retain_test=retained, forget_test=forgotten)
+    assert scores.forget_test_acc < 5 and scores.retain_test_acc > 95
+
+
+def test_a_negative_alpha_is_refused(digits_problem: Problem) -> None:
+    with pytest.raises(InvalidRequest, match="alpha=-1"):
+        fisher(digits_problem, alpha=-1)

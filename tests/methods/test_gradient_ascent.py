@@ -1,0 +1,66 @@
+"""Gradient ascent, against steps computed by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import Subset, TensorDataset
+
+from unsc.evaluation.accuracy import evaluate
+from unsc.methods import Problem, apply, find
+from unsc.methods.gradient_ascent import gradient_ascent
+
+X = torch.tensor([[1.0, 2.0], [-1.0, 0.5], [0.3, -2.0], [2.0, 1.0]], dtype=torch.float64)
+Y = torch.tensor([2, 2, 1, 2])
+
+
+def gradient(weight: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Of the mean cross-entropy of `x @ weight.T`, by its formula."""
+    return ((x @ weight.T).softmax(dim=1) - F.one_hot(y, 3)).T @ x / len(x)
+
+
+@pytest.mark.parametrize("classes", [(1, 2), None])
+def test_one_step_goes_up_the_gradient(classes: tuple[int, ...] | None) -> None:
+    """For classes and records alike, and the user's model is as it was."""
+    torch.manual_seed(0)
+    model = nn.Linear(2, 3, bias=False).double()
+    w0 = model.weight.detach().clone()
+    problem = Problem(model, 3, classes, forget=TensorDataset(X, Y))
+    result = gradient_ascent(problem, lr=0.1, epochs=1, batch_size=4)
+    torch.testing.assert_close(result.weight, w0 + 0.1 * gradient(w0, X, Y))
+    assert torch.equal(model.weight, w0)
+
+
+def test_the_seed_decides_the_order(digits_problem: Problem) -> None:
+    def run(seed: int) -> Tensor:
+        return next(gradient_ascent(replace(digits_problem, seed=seed), lr=1e-3).parameters())
+
+    assert torch.equal(run(0), run(0)) and not torch.equal(run(0), run(1))
+
+
+def test_digits_are_forgotten_at_a_fitting_rate(digits_problem: Problem, digits_parts: dict) -> None:
+    """Some of the class is lost, little of the rest, and without the retained samples."""
+    before = {name: value.clone() for name, value in digits_problem.model.state_dict().items()}
+    model = gradient_ascent(replace(digits_problem, retain=None), lr=5e-3)
+    retain, forget = digits_problem.retain, digits_problem.forget
+    found = evaluate(model, retain_test=retain, forget_test=forget)  # type: ignore[arg-type]
+    assert found.forget_test_acc < 75 and found.retain_test_acc > 90
+    assert all(torch.equal(value, before[name]) for name, value in digits_problem.model.state_dict().items())
+
+
+def test_too_high_a_rate_is_reported(digits_problem: Problem) -> None:
+    result = apply(find("gradient_ascent"), digits_problem, lr=1e3)
+    assert result.model is None and "loss became" in result.diverged  # type: ignore[operator]
+
+
+def test_records_lose_confidence(digits_problem: Problem) -> None:
+    data = digits_problem.retain.dataset  # type: ignore[union-attr]
+    x, y = data[:20]
+    model = gradient_ascent(Problem(digits_problem.model, 10, None, forget=Subset(data, range(20))), lr=3e-3)
+    with torch.no_grad():
+        was, now = (F.cross_entropy(m(x), y).item() for m in (digits_problem.model, model))
+    assert now > was

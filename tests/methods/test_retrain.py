@@ -1,0 +1,55 @@
+"""Retraining is the recipe on the retained samples, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import Dataset, Subset, TensorDataset
+
+from unsc.errors import InvalidRequest
+from unsc.methods import Problem, apply, find
+from unsc.methods.retrain import retrain
+from unsc.samples import read_labels
+
+DATA = TensorDataset(torch.arange(12.0).view(6, 2), torch.tensor([0, 1, 2, 0, 1, 2]))
+
+
+class Recipe:
+    """Notes what it is given, and gives the network it was made with."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[Dataset, int]] = []
+        self.model = nn.Linear(2, 3)
+
+    def __call__(self, dataset: Dataset, seed: int) -> nn.Module:
+        self.given.append((dataset, seed))
+        return self.model
+
+
+@pytest.mark.parametrize(("classes", "gone"), [((1,), [1, 4]), (None, [0, 4])])
+def test_the_recipe_gets_what_stays_and_the_seed(classes: tuple[int, ...] | None, gone: list[int]) -> None:
+    """For classes and records alike: every retained sample, no forgotten one, and the problem's seed, once."""
+    kept = [i for i in range(6) if i not in gone]
+    recipe = Recipe()
+    problem = Problem(nn.Linear(2, 3), 3, classes, Subset(DATA, gone), Subset(DATA, kept), recipe, seed=5)
+    assert retrain(problem) is recipe.model
+    ((dataset, seed),) = recipe.given
+    assert seed == 5
+    assert torch.equal(torch.stack([x for x, _ in dataset]), DATA.tensors[0][kept])  # type: ignore[attr-defined]
+    assert classes is None or 1 not in read_labels(dataset).tolist()
+
+
+def test_digits_are_trained_as_the_recipe_does_it(digits_problem: Problem, digits_retrained: nn.Module) -> None:
+    """Bit for bit the network that the recipe itself gives with that seed."""
+    result = retrain(replace(digits_problem, seed=1)).state_dict()
+    assert all(torch.equal(value, result[name]) for name, value in digits_retrained.state_dict().items())
+
+
+@pytest.mark.parametrize("missing", ["retain", "recipe"])
+def test_it_needs_what_stays_and_a_recipe(digits_problem: Problem, missing: str) -> None:
+    with pytest.raises(InvalidRequest, match="retrain needs"):
+        apply(find("retrain"), replace(digits_problem, **{missing: None}))
+    assert find("retrain").defaults == {}

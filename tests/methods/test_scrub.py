@@ -1,0 +1,105 @@
+"""SCRUB: whom the student obeys, and when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import Subset, TensorDataset
+
+from unsc.methods import Problem
+from unsc.methods.scrub import in_turns, scrub
+from unsc.samples import Batch, read
+
+
+def _accuracy(model: nn.Module, batch: Batch) -> float:
+    with torch.no_grad():
+        return (model(batch.inputs).argmax(dim=1) == batch.labels).float().mean().item()
+
+
+def _tiny() -> Problem:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+    forget = TensorDataset(torch.randn(6, 4).double(), torch.zeros(6, dtype=torch.long))
+    retain = TensorDataset(torch.randn(8, 4).double(), torch.arange(8) % 2 + 1)
+    return Problem(model, 3, (0,), forget=forget, retain=retain)
+
+
+def test_equals_the_published_steps_written_out() -> None:
+    """Whole parts as batches: max, min, max, min, min; plain sums for divergences; momentum by hand."""
+    problem = _tiny()
+    (gone, _), (kept, labels) = problem.forget.tensors, problem.retain.tensors
+    teacher, student = problem.copy(), problem.copy()
+    lr, alpha, gamma, t, decay = 0.05, 0.3, 0.7, 2.0, 0.01
+    velocity = [torch.zeros_like(p) for p in student.parameters()]
+
+    def divergence(inputs: torch.Tensor) -> torch.Tensor:
+        p, q = (torch.softmax(m(inputs) / t, dim=1) for m in (teacher, student))
+        return t**2 * (p.detach() * (p.detach() / q).log()).sum() / len(inputs)
+
+    for kind in ("max", "min", "max", "min", "min"):
+        if kind == "max":
+            loss = -divergence(gone)
+        else:
+            right = torch.softmax(student(kept), dim=1)[torch.arange(8), labels]
+            loss = gamma * -right.log().mean() + alpha * divergence(kept)
+        gradients = torch.autograd.grad(loss, list(student.parameters()))
+        with torch.no_grad():
+            for p, g, v in zip(student.parameters(), gradients, velocity, strict=True):
+                v.mul_(0.9).add_(g + decay * p)
+                p.sub_(lr * v)
+    found = scrub(problem, lr=lr, epochs=3, max_epochs=2, alpha=alpha, gamma=gamma, temperature=t, weight_decay=decay)
+    for a, b in zip(found.parameters(), student.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_pure_obedience_changes_nothing() -> None:
+    """The student is its teacher: a divergence alone has nothing to do."""
+    problem = _tiny()
+    model = scrub(problem, lr=1.0, epochs=3, max_epochs=0, alpha=1.0, gamma=0.0, weight_decay=0.0)
+    for a, b in zip(model.parameters(), problem.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+def test_turns() -> None:
+    assert "".join(in_turns("abcd", "xyz", [(2, 1), (0, 1), (1, 1)])) == "abxycz"
+
+
+def test_a_class_is_forgotten(digits_problem: Problem, digits_parts: dict) -> None:
+    model, tuned = (scrub(digits_problem, lr=1e-3, epochs=n, max_epochs=m) for n, m in ((5, 3), (2, 0)))
+    for part in ("train", "test"):
+        assert _accuracy(tuned, digits_parts[f"forget_{part}"]) > 0.8  # only maximising makes it forget
+        assert _accuracy(model, digits_parts[f"forget_{part}"]) < 0.05
+        assert _accuracy(model, digits_parts[f"retain_{part}"]) > 0.9
+
+
+def test_the_original_stays_and_seeds_reproduce(digits_problem: Problem) -> None:
+    before = {k: v.clone() for k, v in digits_problem.model.state_dict().items()}
+    first, again, other = (scrub(replace(digits_problem, seed=s), epochs=1).state_dict() for s in (1, 1, 2))
+    assert all(torch.equal(v, before[k]) for k, v in digits_problem.model.state_dict().items())
+    assert all(torch.equal(first[k], again[k]) for k in first)
+    assert any(not torch.equal(first[k], other[k]) for k in first)
+
+
+def test_without_steps_nothing_changes(digits_problem: Problem) -> None:
+    for settings in ({"lr": 0.0, "epochs": 1}, {"lr": 0.1, "epochs": 0}):
+        model = scrub(digits_problem, **settings)
+        assert all(map(torch.equal, model.state_dict().values(), digits_problem.model.state_dict().values()))
+
+
+def test_records_are_forgotten_more_than_others(digits_problem: Problem, digits) -> None:
+    order = torch.randperm(len(digits.train), generator=torch.Generator().manual_seed(0)).tolist()
+    forget, retain = Subset(digits.train, order[:60]), Subset(digits.train, order[60:])
+    problem = replace(digits_problem, classes=None, forget=forget, retain=retain)
+    model = scrub(problem, lr=0.01, epochs=2)
+    gone, kept = read(forget, range(60)), read(retain, range(len(retain)))
+
+    def rise(batch: Batch) -> float:
+        with torch.no_grad():
+            after, before = (F.cross_entropy(m(batch.inputs), batch.labels) for m in (model, problem.model))
+        return (after - before).item()
+
+    assert rise(gone) > max(0.005, 2 * rise(kept))
+    assert _accuracy(model, kept) > 0.95

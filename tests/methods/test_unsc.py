@@ -1,0 +1,77 @@
+"""Both step rules behind the methods' signature are `unsc.forget` itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import Subset, TensorDataset
+
+import unsc as package
+from unsc.methods import Problem, apply
+from unsc.methods.registry import find
+from unsc.methods.unsc import unsc
+from unsc.methods.unsc_paper import unsc_paper
+from unsc.options import Options
+
+
+@pytest.fixture(scope="module")
+def smaller(digits_problem: Problem) -> Problem:
+    """Fewer samples, for time: the result needs not be good, only the same."""
+    forget, retain = digits_problem.forget, digits_problem.retain
+    return replace(
+        digits_problem, forget=Subset(forget, range(60)), retain=Subset(retain, range(300)), recipe=None, seed=3
+    )
+
+
+def indices(problem: Problem) -> tuple[list[int], list[int]]:
+    """Where the retained and forgotten samples are in the training set."""
+    return tuple([part.dataset.indices[i] for i in part.indices] for part in (problem.retain, problem.forget))
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        (unsc, {"budget": 3e-4, "max_passes": 2, "stop_mass": 0.05}),
+        (unsc_paper, {"lr": 0.02, "energy": 0.9, "merge_energy": 0.95, "max_passes": 2}),
+    ],
+)
+def test_a_class_is_forgotten_as_by_forget(smaller: Problem, digits, method, options: dict) -> None:
+    retain, gone = indices(smaller)
+    step = {} if method is unsc else {"step": "paper"}
+    dataset = Subset(digits.train, retain + gone)
+    expected = package.forget(smaller.model, dataset, classes=[3], seed=3, **step, **options).model
+    found = method(smaller, **options)
+    assert all(map(torch.equal, found.parameters(), expected.parameters()))
+    assert not all(map(torch.equal, found.parameters(), smaller.model.parameters()))
+
+
+def test_records_are_forgotten_as_by_forget(smaller: Problem, digits) -> None:
+    records = replace(smaller, classes=None, forget=Subset(smaller.retain, range(10)))
+    records = replace(records, retain=Subset(smaller.retain, range(10, 300)))
+    where = indices(smaller)[0]
+    dataset = Subset(digits.train, where[10:] + where[:10])
+    expected = package.forget(smaller.model, dataset, indices=range(290, 300), seed=3, max_passes=1).model
+    assert all(map(torch.equal, unsc(records, max_passes=1).parameters(), expected.parameters()))
+
+
+def test_defaults_are_those_of_forget() -> None:
+    options = Options()
+    assert find("unsc").defaults == {"budget": options.budget, "max_passes": None, "stop_mass": options.stop_mass}
+    paper = Options(step="paper").resolved(1000)
+    assert find("unsc_paper").defaults == {
+        name: getattr(paper, name) for name in ("lr", "energy", "merge_energy", "max_passes")
+    }
+
+
+def test_no_room_is_a_result() -> None:
+    """Retained inputs that fill all directions of the only layer leave the paper's step nothing; ours has a way."""
+    torch.manual_seed(0)
+    x, y = torch.randn(60, 4), torch.arange(60) % 3
+    parts = [TensorDataset(x[part], y[part]) for part in (y == 2, y != 2)]
+    problem = Problem(nn.Linear(4, 3), 3, (2,), forget=parts[0], retain=parts[1])
+    stuck = apply(find("unsc_paper"), problem, energy=1.0, merge_energy=1.0)
+    assert stuck.model is None and "fill every direction" in (stuck.diverged or "")
+    assert apply(find("unsc"), problem).model is not None
