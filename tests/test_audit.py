@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
+from unsc import audit as audit_module
 from unsc.audit import Audit, audit
 from unsc.bench.datasets import Split
 from unsc.bench.networks import digits_cnn
@@ -120,7 +122,7 @@ def test_unusable_models_are_refused(digits: Split, digits_model: nn.Module) -> 
     for model, said in ((nn.Linear(3, 10), "cannot take this data"), (probabilities, "probabilities"), (7, "is a int")):
         with pytest.raises(UnsupportedModel, match=said):
             audit(model, train, test, classes=[3], names=QUICK[:2])  # type: ignore[arg-type]
-    with pytest.raises(InvalidRequest, match="different numbers of classes.*'retrained': 9"):
+    with pytest.raises(InvalidRequest, match=r"different numbers of classes.*'retrained': 9"):
         audit(digits_model, train, test, classes=[3], retrained=digits_cnn(9))
 
 
@@ -140,16 +142,14 @@ def test_a_model_is_left_as_it_was(digits: Split, digits_model: nn.Module) -> No
 def test_a_control_that_the_model_does_not_allow_is_left_out(
     digits: Split, digits_model: nn.Module, digits_retrained: nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import unsc.audit as module
-
-    real = module.apply
+    real = audit_module.apply
 
     def refuse(method, problem):
         if method.name == "head_only":
             raise UnscError("no last layer")
         return real(method, problem)
 
-    monkeypatch.setattr(module, "apply", refuse)
+    monkeypatch.setattr(audit_module, "apply", refuse)
     train, test = _few(digits.train, 4), _few(digits.test, 4)
     models = {"original": digits_model, "retrained": digits_retrained}
     result = audit(digits_model, train, test, classes=[3], names=QUICK[:2], **models)
@@ -157,8 +157,6 @@ def test_a_control_that_the_model_does_not_allow_is_left_out(
 
 
 def test_it_can_be_saved(full: Audit, tmp_path: Path) -> None:
-    import json
-
     write_json(tmp_path / "audit.json", full.to_dict())
     content = json.loads((tmp_path / "audit.json").read_text())
     assert set(content["others"]) == {"original", "retrained", *CONTROLS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with a user's module in it."""
     (tmp_path / "brought_module.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(__import__("sys").modules, "brought_module", raising=False)
+    monkeypatch.delitem(sys.modules, "brought_module", raising=False)
     return tmp_path
 
 
@@ -148,7 +149,7 @@ def test_weights_of_another_network_are_refused(here: Path, state: dict) -> None
 
 def test_what_makes_no_network_is_refused(here: Path, state: dict) -> None:
     save_file(state, here / "w.safetensors")
-    with pytest.raises(UnsupportedModel, match="seven returned a int; it must return a torch.nn.Module"):
+    with pytest.raises(UnsupportedModel, match=r"seven returned a int; it must return a torch\.nn\.Module"):
         bring_model("brought_module:seven", here / "w.safetensors")
     with pytest.raises(InvalidRequest, match=r"needs_width\(\) failed \(TypeError: .*; it must work without arguments"):
         bring_model("brought_module:needs_width", here / "w.safetensors")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tiny_scenario
 import torch
 from torch import nn
 
@@ -115,7 +116,7 @@ def test_an_audit_end_to_end(command, weights: Path) -> None:
 
 def test_an_audit_says_what_was_not_measured(command, weights: Path) -> None:
     """By default all that is possible; on a function's data too."""
-    save_tensors(weights / "tiny.safetensors", __import__("tiny_scenario").network().state_dict(), {})
+    save_tensors(weights / "tiny.safetensors", tiny_scenario.network().state_dict(), {})
     code, out, _ = command(
         "audit", "--model", "tiny.safetensors", "--network", "tiny_scenario:network", "--forgotten", "1,2", *TINY
     )
@@ -241,7 +242,7 @@ def test_a_comparison_end_to_end(installed: Path) -> None:
     )
     assert done.returncode == 1, done.stderr
     assert "error: judge trial 0 mine_faulty" in done.stderr and "ZeroDivisionError: a bug of mine" in done.stderr
-    assert "mine_lost †" in done.stdout and "Written to run" in done.stdout
+    assert "mine_lost †" in done.stdout and "† Fell apart" in done.stdout and "Written to run" in done.stdout
     run = installed / "run"
     content = json.loads((run / "results.json").read_text())
     values = {c["method"]: c["measured"]["values"] for c in content["cells"]}

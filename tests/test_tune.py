@@ -75,11 +75,12 @@ def test_the_best_on_validation_wins(problem: Problem) -> None:
 
 
 def test_remembering_counts_against_settings(problem: Problem) -> None:
-    """Below the forgotten samples' -1 the threshold calls them right: nothing is forgotten."""
-    either = _method(by_level, level=Choice((PUBLISHED, -0.5)))
-    tuned = tune(either, problem, VALIDATION, trials=6, seconds=1e9)
-    found = {(a.settings["level"], a.retain_acc, a.forget_acc, a.score) for a in tuned.attempts}
-    assert found == {(PUBLISHED, 25.0, 0.0, 0.25), (-0.5, 0.0, 100.0, 0.0)}
+    """Forgotten samples at -1 and 60: a threshold of 25 is right on one of them, one of 90 on neither."""
+    forgotten = Batch(torch.tensor([[-1.0], [60.0]]), torch.ones(2, dtype=torch.long))
+    either = _method(by_level, level=Choice((PUBLISHED, 0.9)))
+    tuned = tune(either, problem, (VALIDATION[0], forgotten), trials=6, seconds=1e9)
+    found = {(a.settings["level"], a.retain_acc, a.forget_acc, round(a.score, 9)) for a in tuned.attempts}
+    assert found == {(PUBLISHED, 25.0, 50.0, 0.125), (0.9, 90.0, 0.0, 0.9)}
 
 
 def test_published_settings_win_ties(problem: Problem) -> None:

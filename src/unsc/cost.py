@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,39 +26,39 @@ class Cost:
 @contextmanager
 def metered() -> Iterator[Callable[[], Cost]]:
     """Measure a block: the function it yields gives the cost, once the block is done."""
-    before = _start()
+    peak = _cuda_peak() if torch.cuda.is_available() and torch.cuda.is_initialized() else _process_peak()
     began = time.perf_counter()
     done: list[Cost] = []
     try:
         yield lambda: done[0]
     finally:
-        done.append(Cost(time.perf_counter() - began, _peak(before)))
+        done.append(Cost(time.perf_counter() - began, peak()))
 
 
-def _start() -> float | None:
-    """Begin to record peaks anew; the memory in use now, in MiB."""
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        torch.cuda.reset_peak_memory_stats()
-        return torch.cuda.memory_allocated() / 2**20
+def _cuda_peak() -> Callable[[], float]:
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    return lambda: (torch.cuda.max_memory_allocated() - before) / 2**20
+
+
+def _process_peak() -> Callable[[], float | None]:
+    """Linux: the process's high-water mark starts again, and is read at the end."""
+    with suppress(OSError, AttributeError, TypeError):  # glibc: memory that is free but held would hide what is needed
+        ctypes.CDLL(None).malloc_trim(0)
     try:
-        ctypes.CDLL(None).malloc_trim(0)  # memory that is free but still held would hide what is needed anew
-    except (OSError, AttributeError, TypeError):
-        pass  # not glibc
-    try:
-        _RESET.write_text("5")  # Linux: the high-water mark starts again
-        return _field("VmRSS")
-    except (OSError, StopIteration):
-        return None
+        _RESET.write_text("5")
+    except OSError:
+        return lambda: None
+    before = _field("VmRSS")
+
+    def peak() -> float | None:
+        after = _field("VmHWM")
+        return None if before is None or after is None else max(0.0, after - before)
+
+    return peak
 
 
-def _peak(before: float | None) -> float | None:
-    if before is None:
-        return None
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        return torch.cuda.max_memory_allocated() / 2**20 - before
-    return max(0.0, _field("VmHWM") - before)
-
-
-def _field(name: str) -> float:
+def _field(name: str) -> float | None:
+    """A line of the process's status, in MiB."""
     lines = _STATUS.read_text().splitlines()
-    return int(next(line for line in lines if line.startswith(name)).split()[1]) / 1024
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{name}:")), None)

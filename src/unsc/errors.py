@@ -38,8 +38,8 @@ def unknown(what: str, name: str, known: Iterable[str]) -> InvalidRequest:
     """The error for a name that is not among the `known`, with the nearest one as a suggestion."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return InvalidRequest(f"there is no {what} {name!r}; {hint}There are {listing(known, limit=40)}")
+    hint = f"did you mean {near[0]}? There" if near else "there"
+    return InvalidRequest(f"there is no {what} {name!r}; {hint} are {listing(known, limit=40)}")
 
 
 def listing(values: object, *, limit: int = 8) -> str:

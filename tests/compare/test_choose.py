@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import tiny_scenario
+import torch
 from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
@@ -70,8 +71,6 @@ def test_the_choice_is_tested_once(tmp_path: Path) -> None:
 
 
 def _data(samples: list) -> Dataset:
-    import torch
-
     return TensorDataset(torch.stack([x for x, _ in samples]), torch.tensor([y for _, y in samples]))
 
 

@@ -80,7 +80,7 @@ def test_a_half_is_half_and_follows_from_its_seed(size: int) -> None:
 def test_halves_are_drawn_anew_for_each_reference() -> None:
     """Each sample is in about half of the halves: between 20 and 80 of 100."""
     counts = torch.stack([Training(i, half=True).chosen(50) for i in range(100)]).sum(dim=0)
-    assert 20 < counts.min() and counts.max() < 80
+    assert counts.min() > 20 and counts.max() < 80
 
 
 def test_given_classes_are_forgotten_in_every_trial() -> None:

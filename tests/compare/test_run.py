@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 
 from unsc.compare import Config, Finished, chosen_methods, compare
@@ -20,7 +21,7 @@ from unsc.compare.cells import Run
 from unsc.compare.plan import trials, tuning
 from unsc.compare.render import headline, report, write_report
 from unsc.compare.table import Comparison
-from unsc.errors import Diverged, InvalidRequest
+from unsc.errors import Diverged, InvalidData, InvalidRequest
 from unsc.methods import Problem, Range, method, methods
 from unsc.methods.registry import _METHODS
 
@@ -318,7 +319,7 @@ def test_a_lost_process_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: 
             return future
 
     monkeypatch.setattr(run_module, "ProcessPoolExecutor", Killed)
-    with pytest.raises(InvalidRequest, match="a process was ended from outside.*run the same again"):
+    with pytest.raises(InvalidRequest, match=r"a process was ended from outside.*run the same again"):
         compare(QUICK, tmp_path / "run")
 
 
@@ -326,8 +327,16 @@ def test_another_network_of_the_same_name_is_refused(tmp_path: Path) -> None:
     compare(QUICK, tmp_path)
     run = Run(tmp_path, QUICK)
     object.__setattr__(run, "scenario", replace(run.scenario, network=lambda: nn.Linear(4, 4)))
-    with pytest.raises(Exception, match="holds another network"):
+    with pytest.raises(InvalidData, match="holds another network"):
         run.model(run.trials[0].original)
+
+
+def test_networks_of_other_data_are_refused(tmp_path: Path) -> None:
+    """Though they have the same shape."""
+    compare(QUICK, tmp_path / "a", models=tmp_path / "networks")
+    other = Run(tmp_path / "b", replace(QUICK, data="tiny_scenario:points"), tmp_path / "networks")
+    with pytest.raises(InvalidData, match="was trained on tiny_scenario:make, not tiny_scenario:points"):
+        other.model(trials(QUICK, 4)[0].original)
 
 
 def test_chosen_methods_bring_what_they_are_compared_with() -> None:
@@ -341,8 +350,6 @@ def test_chosen_methods_bring_what_they_are_compared_with() -> None:
 
 
 def test_the_report_holds_everything(whole: Finished, tmp_path: Path) -> None:
-    from rich.console import Console
-
     finished = replace(whole, run=Run(_copy(whole, tmp_path), CONFIG))
     with (tmp_path / "shown.txt").open("w") as shown:
         write_report(finished, "unsc compare --seed 0", Console(file=shown, width=200))

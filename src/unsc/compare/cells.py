@@ -80,17 +80,20 @@ class Run:
                 model = data.recipe(dataset, training.seed)
             else:
                 model = data.resumable(dataset, training.seed, checkpoint)
-        save_tensors(path, model.state_dict(), {"kind": "model", "training": training.key, "cost": asdict(cost())})
+        about = {"kind": "model", "data": self.config.data, "training": training.key, "cost": asdict(cost())}
+        save_tensors(path, model.state_dict(), about)
         checkpoint.unlink(missing_ok=True)
 
     def model(self, training: Training) -> tuple[nn.Module, Cost]:
         """A trained network in evaluation mode, and what it cost."""
-        tensors, metadata = load_tensors(self.model_path(training))
+        path = self.model_path(training)
+        tensors, metadata = load_tensors(path)
+        if metadata.get("data", self.config.data) != self.config.data:
+            raise InvalidData(f"{path} was trained on {metadata['data']}, not {self.config.data}; name another folder")
         model = self.scenario.network()
         try:
             model.load_state_dict(tensors)
         except RuntimeError as e:
-            path = self.model_path(training)
             raise InvalidData(f"{path} holds another network ({e}); remove it, or name another --out") from e
         return model.eval(), Cost(**metadata["cost"])
 

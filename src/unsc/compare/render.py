@@ -123,7 +123,7 @@ def report(comparison: Comparison, command: str) -> str:
     ]
     parts = [note, headline(comparison).markdown()]
     if fallen:
-        parts.append("Fell apart in at least one trial:\n\n" + "\n".join(fallen))
+        parts.append("† Fell apart in at least one trial:\n\n" + "\n".join(fallen))
     parts += [grid.markdown() for grid in by_group(comparison)]
     parts.append(legend(known.values(), comparison).markdown())
     return "\n\n".join(parts) + "\n"
@@ -173,3 +173,5 @@ def write_report(finished: Finished, command: str, console: Console) -> None:
     console.print(
         "Mean ± standard deviation over trials. Fooled: the control is nearer to retraining than to the original."
     )
+    if any(map(comparison.diverged, comparison.cells)):
+        console.print("† Fell apart in at least one trial; report.md says why.")

@@ -67,7 +67,9 @@ class Case:
     cost: Cost | None = None
     retrained_cost: Cost | None = None
     seed: int = 0
-    _logits: dict[tuple[int, int], tuple[nn.Module, Batch, Tensor]] = field(default_factory=dict, repr=False, compare=False)
+    _logits: dict[tuple[int, int], tuple[nn.Module, Batch, Tensor]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         for name in ("forget_train", "retain_train", "forget_test", "retain_test"):

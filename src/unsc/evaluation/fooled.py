@@ -56,4 +56,4 @@ def _told_apart(differences: Sequence[float]) -> bool:
     n, mean = len(differences), fmean(differences)
     if n == 1 or mean <= 0:
         return mean > 0
-    return mean > t.ppf(0.975, n - 1) * stdev(differences) / math.sqrt(n)
+    return mean > float(t.ppf(0.975, n - 1)) * stdev(differences) / math.sqrt(n)

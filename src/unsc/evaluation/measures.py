@@ -36,7 +36,7 @@ class Metric:
     better: Literal["higher", "lower", "reference"]
     """`reference`: the nearer to what retraining gets, the better."""
     unit: str
-    """`%`, `nats`, `s`, `MiB`, or nothing for plain numbers."""
+    """`%`, `points` (of percent), `s`, `MiB`, or nothing for plain numbers."""
     about: str
     """What it measures, in one sentence."""
     needs: tuple[Need, ...] = ()
@@ -82,7 +82,7 @@ def measures(*declared: Metric) -> Callable[[_Function], _Function]:
     """Register a function that computes the `declared` metrics of a case, or those of them it has the means for."""
 
     def register(function: _Function) -> _Function:
-        group = function.__name__
+        group = f"{function.__module__}.{function.__qualname__}"
         _FUNCTIONS[group] = function
         for metric in declared:
             _METRICS[metric.name] = replace(metric, group=group, topic=function.__module__.rsplit(".", 1)[-1])
@@ -100,7 +100,8 @@ def metrics() -> dict[str, Metric]:
 def measure(case: Case, names: Iterable[str] | None = None) -> Measured:
     """The metrics `names` of a case, or all that it has the means for.
 
-    One that is named but cannot be computed is an error; one that is not named is skipped with the reason.
+    A named one whose means are missing is an error; one that is not named is skipped with the reason. One that
+    fails on this case is skipped with the reason too, and the others are kept.
     """
     known = metrics()
     asked = list(known) if names is None else list(names)

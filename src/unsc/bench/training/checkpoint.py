@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -37,18 +38,15 @@ def identity(
 
 def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
     """Replace the checkpoint at `path`; if that fails, the earlier one stays."""
+    packed = io.BytesIO()  # torch, when it writes to a file by itself, does not say why it could not
+    torch.save(dict(content), packed)
     try:
-        write_whole(path, lambda p: _write(content, p))
-    except (OSError, RuntimeError) as e:  # torch reports some failed writes as RuntimeError
+        write_whole(path, lambda p: p.write_bytes(packed.getbuffer()))
+    except OSError as e:
         raise InvalidRequest(
             f"cannot save the checkpoint {path} ({e}); free some space, or name a file elsewhere. An earlier "
             "checkpoint there is intact: the same call goes on from it"
         ) from e
-
-
-def _write(content: Mapping[str, Any], path: Path) -> None:
-    with path.open("wb") as f:  # given a path, torch writes by itself and does not say why it could not
-        torch.save(dict(content), f)
 
 
 def load_checkpoint(path: Path, expected: Mapping[str, str]) -> dict[str, Any] | None:

@@ -1,0 +1,73 @@
+"""A comparison at a glance: how far each method is from retraining, metric by metric."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import fmean
+
+from unsc.compare.cells import ORIGINAL, RETRAIN
+from unsc.compare.table import Comparison
+from unsc.evaluation.fooled import ALL, shortfall
+from unsc.evaluation.measures import Metric
+from unsc.files import write_whole
+from unsc.methods import methods
+
+_UTILITY = ("retain_test_acc", "neighbour_harm")
+"""Shown although the original is as good as retraining on them: full colour is ten points worse than retraining."""
+
+
+def scorecard(path: Path, comparison: Comparison) -> None:
+    """Draw methods by metrics: white is like retraining, full red like the original, grey not measured.
+
+    Of the metrics that do not tell the original from retraining only those of utility are shown.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = [m for m in comparison.measured().values() if _tells(m, comparison)]
+    rows = _rows(comparison)
+    figure = Figure(figsize=(2.2 + 0.62 * len(columns), 1.9 + 0.3 * len(rows)), layout="constrained")
+    axes = figure.add_subplot()
+    for i, method in enumerate(rows):
+        for j, metric in enumerate(columns):
+            value, summary = _distance(method, metric, comparison), comparison.summary(method, metric.name)
+            colour = "#dddddd" if value is None else (1.0, 1 - 0.75 * value, 1 - 0.8 * value)
+            axes.fill([j, j + 1, j + 1, j], [i, i, i + 1, i + 1], color=colour, edgecolor="white", linewidth=1)
+            if summary is not None:
+                axes.text(j + 0.5, i + 0.52, f"{summary.mean:.3g}", ha="center", va="center", fontsize=6.5)
+    axes.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
+    axes.set_xticks([j + 0.5 for j in range(len(columns))], [m.title for m in columns], rotation=50, ha="left")
+    axes.set_yticks([i + 0.5 for i in range(len(rows))], rows)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, labelsize=8)
+    axes.spines[:].set_visible(False)
+    controls = sum(methods()[name].control for name in rows if name in methods())
+    for line in (2, len(rows) - controls):
+        axes.axhline(line, color="#444444", linewidth=1)
+    axes.set_xlabel("white: like retraining; red: like the original (retained accuracy: ten points worse)", fontsize=8)
+    FigureCanvasAgg(figure)
+    write_whole(path, lambda p: figure.savefig(p, dpi=150))
+
+
+def _tells(metric: Metric, comparison: Comparison) -> bool:
+    return metric.name in _UTILITY or comparison.fooled(metric) not in (None, (ALL,))
+
+
+def _rows(comparison: Comparison) -> list[str]:
+    known = methods()
+    first = [name for name in (RETRAIN, ORIGINAL) if name in comparison.cells]
+    rest = [name for name in comparison.cells if name not in first]
+    return first + sorted(rest, key=lambda name: (known[name].control, name != "unsc"))
+
+
+def _distance(method: str, metric: Metric, comparison: Comparison) -> float | None:
+    """How much worse than retraining, as a share of the original's distance; at most 1."""
+    values, retrained = (comparison.values(name, metric.name) for name in (method, RETRAIN))
+    if not values or len(values) != len(retrained):
+        return None
+    short = fmean(shortfall(metric, v, r) for v, r in zip(values, retrained, strict=True))
+    if metric.name in _UTILITY:
+        return min(1.0, short / 10)
+    original = comparison.values(ORIGINAL, metric.name)
+    scale = fmean(shortfall(metric, v, r) for v, r in zip(original, retrained, strict=True))
+    return min(1.0, short / scale)
