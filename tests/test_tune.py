@@ -33,7 +33,7 @@ def _threshold(t: float) -> nn.Module:
 
 
 # Retained: 0.5 to 99.5, all of class 0. Forgotten: -1, -1, of class 1. A threshold of t >= 0 is right on about t % of
-# the retained samples and on none of the forgotten ones, so that its score is about t / 100.
+# the retained samples and on none of the forgotten ones, so that its score is about (1 + t / 100) / 2.
 VALIDATION = (
     Batch(torch.arange(100.0)[:, None] + 0.5, torch.zeros(100, dtype=torch.long)),
     Batch(-torch.ones(2, 1), torch.ones(2, dtype=torch.long)),
@@ -64,14 +64,14 @@ def test_accuracy_by_hand() -> None:
 
 
 def test_the_best_on_validation_wins(problem: Problem) -> None:
-    """Scores are the share of retained samples that are right times that of forgotten ones that are not."""
+    """Scores are the mean of the share of retained samples that are right and that of forgotten ones that are not."""
     tuned = tune(LEVEL, problem, VALIDATION, trials=12, seconds=1e9)
     assert len(tuned.attempts) == 12 and tuned.attempts[0].settings == {"level": PUBLISHED, "kind": "a"}
     for attempt in tuned.attempts:
         right = sum(i + 0.5 < 100 * attempt.settings["level"] for i in range(100))
         assert (attempt.retain_acc, attempt.forget_acc) == (right, 0)
-        assert attempt.score == pytest.approx(right / 100) and attempt.diverged is None
-    assert tuned.best.score == max(a.score for a in tuned.attempts) > PUBLISHED
+        assert attempt.score == pytest.approx((1 + right / 100) / 2) and attempt.diverged is None
+    assert tuned.best.score == max(a.score for a in tuned.attempts) > (1 + PUBLISHED) / 2
 
 
 def test_remembering_counts_against_settings(problem: Problem) -> None:
@@ -80,7 +80,7 @@ def test_remembering_counts_against_settings(problem: Problem) -> None:
     either = _method(by_level, level=Choice((PUBLISHED, 0.9)))
     tuned = tune(either, problem, (VALIDATION[0], forgotten), trials=6, seconds=1e9)
     found = {(a.settings["level"], a.retain_acc, a.forget_acc, round(a.score, 9)) for a in tuned.attempts}
-    assert found == {(PUBLISHED, 25.0, 50.0, 0.125), (0.9, 90.0, 0.0, 0.9)}
+    assert found == {(PUBLISHED, 25.0, 50.0, 0.375), (0.9, 90.0, 0.0, 0.95)}
 
 
 def test_published_settings_win_ties(problem: Problem) -> None:
@@ -146,7 +146,7 @@ def test_the_time_and_the_number_of_attempts_are_bounded(
 
 def test_without_knobs_there_is_one_attempt(problem: Problem) -> None:
     tuned = tune(_method(by_level), problem, VALIDATION, trials=8, seconds=1e9)
-    assert [a.settings for a in tuned.attempts] == [{}] and tuned.best.score == PUBLISHED
+    assert [a.settings for a in tuned.attempts] == [{}] and tuned.best.score == (1 + PUBLISHED) / 2
 
 
 def test_divergence_scores_nothing_and_is_kept(problem: Problem, tmp_path: Path) -> None:

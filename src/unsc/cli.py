@@ -66,7 +66,7 @@ def list_metrics() -> None:
 def tune(
     method: Annotated[str, typer.Argument(help="The method; `unsc methods` lists them.")],
     data: Annotated[str, typer.Option(help="What to tune on: digits, or package.module:function.")] = "digits",
-    trials: Annotated[int, typer.Option(help="Settings to try.")] = 8,
+    trials: Annotated[int, typer.Option(help="Settings to try.")] = 12,
     seconds: Annotated[float, typer.Option(help="Time for them.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Seed of the network and the search.")] = 0,
     out: Annotated[Path | None, typer.Option(help="File for what was chosen; runs/tune/METHOD.json.")] = None,
@@ -90,7 +90,7 @@ def compare(
     data: Annotated[str, typer.Option(help="What to compare on: digits, or package.module:function.")] = "digits",
     methods: Annotated[str, typer.Option(help="all, or names separated by commas.")] = "all",
     trials: Annotated[int, typer.Option(help="Each has its own seeds and forgets another class.")] = 3,
-    tune_trials: Annotated[int, typer.Option(help="Settings to try for each method; 0: published ones.")] = 8,
+    tune_trials: Annotated[int, typer.Option(help="Settings to try for each method; 0: published ones.")] = 12,
     tune_seconds: Annotated[float, typer.Option(help="Time for them, for each method.")] = 30.0,
     shadows: Annotated[int, typer.Option(help="Shadow models of each kind; references are twice as many.")] = 4,
     metrics: Annotated[str | None, typer.Option(help="Names separated by commas; all by default.")] = None,
@@ -102,15 +102,19 @@ def compare(
     from unsc.compare import Config, chosen_methods
     from unsc.compare import compare as the_comparison
     from unsc.compare.render import write_report
+    from unsc.imports import import_callable
     from unsc.progress import bar
 
+    if ":" in data:
+        import_callable(data)  # its module may register methods
     chosen = _names(metrics)
     config = Config(data, chosen_methods(methods), trials, seed, tune_trials, tune_seconds, shadows, chosen)
     folder = out or Path("runs") / f"compare-{data.replace(':', '-')}"
     finished = the_comparison(config, folder, jobs=jobs, progress=bar)
     console = Console()
     write_report(finished, shlex.join(["unsc", *sys.argv[1:]]), console)
-    console.print(f"Written to {folder}: report.md, results.json, results.csv, config.json", soft_wrap=True)
+    written = "report.md, scorecard.png, results.json, results.csv, config.json"
+    console.print(f"Written to {folder}: {written}", soft_wrap=True)
     if finished.failed:
         _complain(f"{what}: {why}" for what, why in finished.failed.items())
         raise typer.Exit(1)

@@ -60,5 +60,8 @@ def _process_peak() -> Callable[[], float | None]:
 
 def _field(name: str) -> float | None:
     """A line of the process's status, in MiB."""
-    lines = _STATUS.read_text().splitlines()
+    try:
+        lines = _STATUS.read_text().splitlines()
+    except OSError:
+        return None
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{name}:")), None)

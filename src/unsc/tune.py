@@ -29,7 +29,8 @@ class Attempt:
     retain_acc: float
     forget_acc: float
     score: float
-    """Share of retained samples that are right times share of forgotten ones that are not."""
+    """Mean of the share of retained samples that are right and the share of forgotten ones that are not; a product
+    would be 0 for everything that has not begun to forget, and tell the search nothing."""
     seconds: float
     diverged: str | None
 
@@ -115,7 +116,7 @@ def _study(method: Method, seed: int, former: list[Attempt]) -> tuple[Callable[[
     import optuna
 
     optuna.logging.set_verbosity(logging.WARNING)
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=5))
     first = {name: method.defaults[name] for name in method.search}
     study.enqueue_trial(first)
 
@@ -136,7 +137,7 @@ def _attempt(method: Method, problem: Problem, validation: tuple[Batch, Batch], 
     result = apply(method, problem, **settings)
     unusable = result.model is None or result.diverged is not None
     retain, forget = (0.0, 100.0) if unusable else (accuracy(result.model, part) for part in validation)  # type: ignore[arg-type]
-    score = retain / 100 * (1 - forget / 100)
+    score = 0.0 if unusable else (retain + 100 - forget) / 200
     return Attempt(settings, retain, forget, score, result.cost.seconds, result.diverged)
 
 

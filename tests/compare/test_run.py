@@ -156,7 +156,7 @@ def test_methods_and_trials_may_be_added(tmp_path: Path) -> None:
     more = compare(replace(QUICK, methods=("gradient_ascent", "retrain"), trials=2), tmp_path)
     after = _files(tmp_path)
     assert {name for name in before if after[name] != before[name]} == {"config.json"}
-    assert set(_values(more)) == {"original", "gradient_ascent", "retrain"}
+    assert set(_values(more)) == {"original", "gradient_ascent", "retrain", "finetune", "logit_mask"}
     assert _values(more)["retrain"][:1] == _values(first)["retrain"] and len(_values(more)["retrain"]) == 2
     kept = json.loads((tmp_path / "config.json").read_text())["config"]
     assert kept["methods"] == ["retrain", "finetune", "logit_mask", "gradient_ascent"] and kept["trials"] == 2

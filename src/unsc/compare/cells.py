@@ -181,8 +181,8 @@ class Run:
             original=original,
             retrained=retrained,
             twin=self.model(trial.twin)[0] if trial.twin is not None else None,
-            references=self._references(trial) if trial.references else None,
-            shadows=self._shadows(trial, method) if trial.shadow_originals else None,
+            references=self._references(trial) if trial.references and self._wants("references") else None,
+            shadows=self._shadows(trial, method) if trial.shadow_originals and self._wants("shadows") else None,
             later=Later(
                 trial.later,
                 lambda model: self._forgotten(method, model, trial.later, seed=trial.original.seed, gone=trial.classes),
@@ -191,6 +191,11 @@ class Run:
             retrained_cost=retrained_cost,
             seed=trial.original.seed,
         )
+
+    def _wants(self, need: str) -> bool:
+        """Whether a metric that is asked for needs this."""
+        known = metrics()
+        return any(need in known[name].needs for name in self.config.metrics or known)
 
     def _shadows(self, trial: Trial, method: str) -> Shadows | None:
         try:

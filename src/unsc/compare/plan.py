@@ -23,7 +23,7 @@ class Config:
     trials: int = 3
     """Each has its own seeds and forgets another class."""
     seed: int = 0
-    tune_trials: int = 8
+    tune_trials: int = 12
     """Settings that are tried for each method, on validation data; 0 takes the published ones."""
     tune_seconds: float = 30.0
     """Time for them."""

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unsc.compare.cells import ORIGINAL
+from unsc.compare.picture import scorecard
 from unsc.compare.run import Finished
 from unsc.compare.table import Comparison, Summary, write
 from unsc.evaluation.fooled import ALL
@@ -168,6 +169,7 @@ def write_report(finished: Finished, command: str, console: Console) -> None:
     write(comparison, run, seconds=finished.seconds)
     text = f"# Methods compared on {run.config.data}\n\n" + report(comparison, command)
     write_whole(run.folder / "report.md", lambda path: path.write_text(text))
+    scorecard(run.folder / "scorecard.png", comparison)
     first = headline(comparison)
     first.show(console)
     console.print(

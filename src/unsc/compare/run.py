@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -33,6 +33,7 @@ class Finished:
     """A comparison as far as it came."""
 
     run: Run
+    """With all methods and trials that its folder holds, those of earlier calls included."""
     failed: dict[str, str]
     """Pieces of work that could not be done, with the reason."""
     seconds: float
@@ -48,7 +49,7 @@ def compare(
     began = time.perf_counter()
     run = Run(folder, config, models)
     _check(run, jobs)
-    _prepare(run)
+    whole = _prepare(run)
     chosen = list(config.methods)
     failed: dict[str, str] = {}
     with _workers(run, jobs, progress) as work:
@@ -56,7 +57,7 @@ def compare(
         failed |= work("tuning", [("tune", (name,)) for name in chosen])
         cells = [(trial, name) for trial in run.trials for name in (ORIGINAL, *chosen)]
         failed |= work("comparing", [("judge", cell) for cell in cells])
-    return Finished(run, failed, time.perf_counter() - began)
+    return Finished(Run(folder, whole, models), failed, time.perf_counter() - began)
 
 
 def chosen_methods(text: str) -> tuple[str, ...]:
@@ -84,10 +85,10 @@ def _check(run: Run, jobs: int | None) -> None:
     _ = run.trials  # reads the scenario
 
 
-def _prepare(run: Run) -> None:
-    """Write the configuration, or check that the folder holds the same comparison."""
+def _prepare(run: Run) -> Config:
+    """Write the configuration, or check that the folder holds the same comparison; gives the whole of both."""
     path = run.folder / "config.json"
-    config = asdict(run.config)
+    config = run.config
     if path.exists():
         try:
             former = json.loads(path.read_text())["config"]
@@ -98,11 +99,12 @@ def _prepare(run: Run) -> None:
         if other:
             found = ", ".join(f"{k} is {v!r} there and {same[k]!r} here" for k, v in other.items())
             raise InvalidRequest(f"{run.folder} holds another comparison: {found}; name another folder with --out")
-        config["methods"] = list(dict.fromkeys([*former["methods"], *config["methods"]]))
-        config["trials"] = max(former["trials"], config["trials"])
+        both = dict.fromkeys([*former["methods"], *config.methods])
+        config = replace(config, methods=tuple(both), trials=max(former["trials"], config.trials))
     elif run.folder.exists() and any(run.folder.iterdir()):
         raise InvalidRequest(f"{run.folder} holds something else; name another folder with --out")
-    write_json(path, {"kind": "comparison", "config": config, "versions": versions()})
+    write_json(path, {"kind": "comparison", "config": asdict(config), "versions": versions()})
+    return config
 
 
 @contextmanager
