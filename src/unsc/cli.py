@@ -10,11 +10,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from unsc.bench.cli import app as bench
 from unsc.errors import InvalidRequest, UnscError
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Make a trained classifier forget, and show how well it did."
 )
+app.add_typer(bench, name="bench")
 
 
 @app.callback(invoke_without_command=True)
@@ -66,7 +68,7 @@ def list_metrics() -> None:
 def tune(
     method: Annotated[str, typer.Argument(help="The method; `unsc methods` lists them.")],
     data: Annotated[str, typer.Option(help="What to tune on: digits, or package.module:function.")] = "digits",
-    trials: Annotated[int, typer.Option(help="Settings to try.")] = 12,
+    trials: Annotated[int, typer.Option(help="Settings to try.")] = 30,
     seconds: Annotated[float, typer.Option(help="Time for them.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Seed of the network and the search.")] = 0,
     out: Annotated[Path | None, typer.Option(help="File for what was chosen; runs/tune/METHOD.json.")] = None,
@@ -90,7 +92,7 @@ def compare(
     data: Annotated[str, typer.Option(help="What to compare on: digits, or package.module:function.")] = "digits",
     methods: Annotated[str, typer.Option(help="all, or names separated by commas.")] = "all",
     trials: Annotated[int, typer.Option(help="Each has its own seeds and forgets another class.")] = 3,
-    tune_trials: Annotated[int, typer.Option(help="Settings to try for each method; 0: published ones.")] = 12,
+    tune_trials: Annotated[int, typer.Option(help="Settings to try for each method; 0: published ones.")] = 30,
     tune_seconds: Annotated[float, typer.Option(help="Time for them, for each method.")] = 30.0,
     shadows: Annotated[int, typer.Option(help="Shadow models of each kind; references are twice as many.")] = 4,
     metrics: Annotated[str | None, typer.Option(help="Names separated by commas; all by default.")] = None,

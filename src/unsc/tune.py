@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -75,10 +76,11 @@ def tune(
     *,
     trials: int,
     seconds: float,
+    given: Mapping[str, Any] = MappingProxyType({}),
     path: Path | None = None,
     progress: Progress = quiet,
 ) -> Tuned:
-    """Try settings of `method` on `problem`, at most `trials` times and for `seconds`.
+    """Try settings of `method` on `problem`, at most `trials` times and for `seconds`; those `given` stay as they are.
 
     `validation` are retained and forgotten samples that the network was not trained on. What was tried is written
     to `path` after every attempt, and taken up from there.
@@ -86,13 +88,14 @@ def tune(
     if trials < 1 or seconds <= 0:
         raise InvalidRequest(f"trials={trials}, seconds={seconds}; give at least one trial and more than 0 seconds")
     budget = {"trials": trials, "seconds": seconds, "seed": problem.seed, "classes": problem.classes}
+    method = replace(method, search={name: space for name, space in method.search.items() if name not in given})
     attempts = _former(method, path, budget)
     most = trials if method.search else 1
     with progress(f"tuning {method.name}", most) as advance:
         ask, tell = _study(method, problem.seed, attempts)
         while len(attempts) < most and sum(attempt.seconds for attempt in attempts) < seconds:
             settings, handle = ask()
-            attempt = _attempt(method, problem, validation, settings)
+            attempt = _attempt(method, problem, validation, {**settings, **given})
             tell(handle, attempt.score)
             attempts.append(attempt)
             if path is not None:

@@ -12,7 +12,7 @@ METHODS = methods()
 ASKED = {
     "retrain", "finetune", "gradient_ascent", "neggrad_plus", "random_label", "boundary_shrink", "boundary_expand",
     "fisher", "salun", "l1_sparse", "scrub", "ssd", "svd", "bad_teacher", "unsir", "delete", "unsc_paper", "unsc",
-    "logit_mask", "bias_shift", "head_only",
+    "relabel", "logit_mask", "bias_shift", "head_only",
 }  # fmt: skip
 
 

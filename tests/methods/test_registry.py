@@ -10,7 +10,7 @@ from torch import nn
 
 from unsc.errors import Diverged, InvalidRequest
 from unsc.methods import Problem, Range, apply, method
-from unsc.methods.registry import _METHODS, Method, find
+from unsc.methods.registry import _METHODS, Method, find, split_names
 
 
 @pytest.fixture
@@ -94,3 +94,34 @@ def test_a_setting_without_default_is_refused(registered) -> None:
 
     with pytest.raises(InvalidRequest, match="needs a default"):
         method(needs=())(bare)
+
+
+def test_settings_in_brackets_are_other_defaults_and_not_tuned(registered, digits_problem: Problem) -> None:
+    def shifts(problem: Problem, *, by: float = 0.5, how: str = "up", times: int = 1) -> nn.Module:
+        """Shift the last bias."""
+        model = problem.copy()
+        with torch.no_grad():
+            list(model.parameters())[-1].add_(by * times * (1 if how == "up" else -1))
+        return model
+
+    _made(shifts, needs=(), search={"by": Range(0.1, 1.0), "times": Range(1, 3)})
+    found = find("shifts[by=0.25, how=down]")
+    assert found.name == "shifts[by=0.25, how=down]" and found.about == "Shift the last bias."
+    assert found.defaults == {"by": 0.25, "how": "down", "times": 1} and set(found.search) == {"times"}
+    moved = list(apply(found, digits_problem, times=2).model.parameters())[-1]
+    assert torch.allclose(moved, list(digits_problem.model.parameters())[-1] - 0.5)
+    assert find("shifts").defaults["by"] == 0.5
+
+
+@pytest.mark.parametrize("name", ["shifts[by]", "shifts[by=1", "shifts[bye=1]", "shift[by=1]"])
+def test_brackets_that_make_no_sense_are_refused(name: str, registered) -> None:
+    def shifts(problem: Problem, *, by: float = 0.5) -> nn.Module:
+        return problem.copy()
+
+    _made(shifts, needs=())
+    with pytest.raises(InvalidRequest, match=r"write name\[|did you mean"):
+        find(name)
+
+
+def test_commas_in_brackets_do_not_part_names() -> None:
+    assert split_names("a, b[x=1, y=2],c") == ["a", "b[x=1, y=2]", "c"]

@@ -20,7 +20,7 @@ from unsc.errors import Diverged, InvalidData
 from unsc.evaluation.case import Case, Later, References, Shadows
 from unsc.evaluation.measures import Measured, measure, metrics
 from unsc.files import load_tensors, save_tensors, write_json
-from unsc.methods import Applied, Problem, apply, find
+from unsc.methods import Applied, Method, Problem, apply, find
 from unsc.result import versions
 from unsc.tune import Tuned, tune
 
@@ -106,12 +106,19 @@ class Run:
         parts = self.scenario.parts_of("validation", classes)
         validation = parts["retain_validation"], parts["forget_validation"]
         budget: Any = {"trials": self.config.tune_trials, "seconds": self.config.tune_seconds}
-        tune(find(method), problem, validation, path=self.tuned_path(method), **budget)
+        chosen = find(method)
+        tune(chosen, problem, validation, given=self._given(chosen), path=self.tuned_path(method), **budget)
 
     def settings(self, method: str) -> dict[str, Any]:
-        if method == ORIGINAL or not self.config.tune_trials:
+        """What a method is run with: what was chosen for it, or given."""
+        if method == ORIGINAL:
             return {}
+        if not self.config.tune_trials:
+            return self._given(find(method))
         return Tuned.load(self.tuned_path(method)).best.settings
+
+    def _given(self, method: Method) -> dict[str, Any]:
+        return {name: value for name, value in self.config.settings if name in method.defaults}
 
     def judge(self, trial: Trial, method: str) -> None:
         """Let a method forget, and measure what came of it; a method that falls apart has that as its result."""

@@ -23,7 +23,7 @@ class Config:
     trials: int = 3
     """Each has its own seeds and forgets another class."""
     seed: int = 0
-    tune_trials: int = 12
+    tune_trials: int = 30
     """Settings that are tried for each method, on validation data; 0 takes the published ones."""
     tune_seconds: float = 30.0
     """Time for them."""
@@ -36,8 +36,10 @@ class Config:
     """Forget these in every trial, instead of another one in each."""
     retain_samples: int | None = None
     """Methods are given this many retained samples at most, retraining excepted."""
+    settings: tuple[tuple[str, Any], ...] = ()
+    """Settings, by name, that every method which has them takes as given instead of tuning them."""
     judge_samples: int | None = None
-    """Metrics are computed on this many samples of each part at most."""
+    """Metrics are computed on this many training samples, forgotten and retained ones each, at most."""
 
     def __post_init__(self) -> None:
         for name, least in (("trials", 1), ("tune_trials", 0), ("shadows", 0), ("seed", 0)):

@@ -12,8 +12,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from unsc.compare.plan import Config
 from unsc.errors import InvalidRequest, UnscError, listing, unknown
 from unsc.evaluation.measures import metrics
 from unsc.files import write_json
-from unsc.methods import find, methods
+from unsc.methods import find, methods, split_names
 from unsc.progress import Progress, quiet
 from unsc.result import versions
 
@@ -63,9 +64,9 @@ def compare(
 def chosen_methods(text: str) -> tuple[str, ...]:
     """`all`, or names separated by commas; the controls and retraining are always among them, to compare with."""
     known = methods()
-    named = list(known) if text == "all" else [find(name.strip()).name for name in text.split(",")]
-    always = ["retrain", *(name for name, method in known.items() if method.control)]
-    return tuple(name for name in known if name in {*named, *always})
+    named = list(known) if text == "all" else [find(name).name for name in split_names(text)]
+    controls = [name for name, method in known.items() if method.control]
+    return tuple(dict.fromkeys(["retrain", *(name for name in named if name not in controls), *controls]))
 
 
 def _check(run: Run, jobs: int | None) -> None:
@@ -110,7 +111,7 @@ def _prepare(run: Run) -> Config:
 @contextmanager
 def _workers(run: Run, jobs: int | None, progress: Progress) -> Iterator[Callable[[str, list], dict[str, str]]]:
     """A function that does a list of pieces of work in several processes, and gives what failed with the reason."""
-    pool = ProcessPoolExecutor(jobs or os.cpu_count() or 1, get_context("spawn"), initializer=_one_thread)
+    pool = ProcessPoolExecutor(jobs or os.cpu_count() or 1, get_context("spawn"), initializer=_begin)
 
     def work(title: str, pieces: list[tuple[str, tuple]]) -> dict[str, str]:
         failed: dict[str, str] = {}
@@ -134,8 +135,17 @@ def _workers(run: Run, jobs: int | None, progress: Progress) -> Iterator[Callabl
         pool.shutdown(cancel_futures=True)
 
 
-def _one_thread() -> None:
+def _begin() -> None:
     torch.set_num_threads(1)  # small networks gain nothing from more, and processes would fight over them
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 _open = cache(Run)

@@ -94,9 +94,9 @@ class Scenario:
         return Subset(self.train, stay.nonzero().flatten().tolist())
 
     def parts(self, classes: Sequence[int], *, most: int | None = None) -> dict[Part, Batch]:
-        """All samples, or `most` of each part at random, by third and by whether they are forgotten."""
-        thirds: tuple[Third, ...] = ("train", "validation", "test")
-        return {name: batch for x in thirds for name, batch in self.parts_of(x, classes, most=most).items()}
+        """All samples by third and by whether they are forgotten; of the training data `most` of each at random."""
+        thirds: tuple[tuple[Third, int | None], ...] = (("train", most), ("validation", None), ("test", None))
+        return {name: batch for x, n in thirds for name, batch in self.parts_of(x, classes, most=n).items()}
 
     def parts_of(self, third: Third, classes: Sequence[int], *, most: int | None = None) -> dict[Part, Batch]:
         """The two parts of a third; the others are not read."""

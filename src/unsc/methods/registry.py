@@ -11,12 +11,14 @@ From outside, name the function (or its module) as an entry point of the group `
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import Any, Literal, TypeAlias
 
@@ -60,7 +62,7 @@ class Method:
     @property
     def about(self) -> str:
         """Its docstring: source, mechanism, data, published settings, departures."""
-        return inspect.getdoc(self.run) or ""
+        return inspect.getdoc(self.run.func if isinstance(self.run, partial) else self.run) or ""
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All settings, `given` in the place of defaults."""
@@ -114,11 +116,40 @@ def methods() -> dict[str, Method]:
 
 
 def find(name: str) -> Method:
-    """The method of this name."""
+    """The method of this name; `name[lr=0.1, epochs=2]` is the same with other defaults, which are not tuned."""
     known = methods()
-    if name not in known:
-        raise unknown("method", name, known)
-    return known[name]
+    plain, bracket, settings = name.partition("[")
+    if plain not in known:
+        raise unknown("method", plain, known)
+    found = known[plain]
+    if not bracket:
+        return found
+    given = _parse(name, settings)
+    found.settings(given)
+    search = {key: space for key, space in found.search.items() if key not in given}
+    return replace(found, name=name, run=partial(found.run, **given), search=search)
+
+
+def split_names(text: str) -> list[str]:
+    """Names separated by commas, but for the commas between brackets."""
+    return [part.strip() for part in re.split(r",(?![^\[]*\])", text)]
+
+
+def _parse(name: str, settings: str) -> dict[str, Any]:
+    try:
+        if not settings.endswith("]"):
+            raise ValueError
+        pairs = [part.split("=", 1) for part in settings[:-1].split(",")]
+        return {key.strip(): _value(value.strip()) for key, value in pairs}
+    except ValueError:
+        raise InvalidRequest(f"{name!r} is not a method with settings; write name[setting=value, ...]") from None
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text  # a word, without quotes
 
 
 @cache

@@ -1,0 +1,113 @@
+"""The paper's experiments as comparisons: what is forgotten, by which methods, at which cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from unsc.bench.presets import PRESETS
+from unsc.compare.plan import Config
+from unsc.errors import InvalidRequest, unknown
+from unsc.methods import methods
+
+CLASSES: dict[str, tuple[int, ...]] = {
+    "fashion-mnist": (6, 2, 4, 0, 3),
+    "svhn": (3, 5, 8, 1, 6),
+    "cifar-10": (3, 5, 4, 7, 2),
+    "cifar-100": tuple(torch.randperm(100, generator=torch.Generator().manual_seed(0))[:50].tolist()),
+}
+"""The classes to forget, in order: the first one (ten of CIFAR-100), or as many as an experiment asks for."""
+
+_AT_ONCE = {"cifar-100": 10}
+
+METRICS = (
+    "retain_test_acc",
+    "forget_test_acc",
+    "retain_train_acc",
+    "forget_train_acc",
+    "neighbour_harm",
+    "js_forget",
+    "js_retain",
+    "agreement_forget",
+    "tug_of_war",
+    "mia_confidence",
+    "relearn_10",
+    "seconds",
+)
+ABLATION = {
+    "I": "original",
+    "II": "retrain",
+    "III": "relabel",
+    "IV": "unsc_paper[targets=random]",
+    "V": "unsc_paper",
+    "ours": "unsc",
+}
+"""The rows of the paper's ablation, and the methods that they are."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One comparison that is part of a table."""
+
+    table: str
+    """`table1`, `ablation` or `multiclass`."""
+    data: str
+    config: Config
+
+    @property
+    def name(self) -> str:
+        """Its folder's name."""
+        count = len(self.config.classes or ())
+        return f"multiclass-{count}" if self.table == "multiclass" else self.table
+
+
+def experiments(table: str, data: str, *, preset: str = "cpu", trials: int = 1, seed: int = 0) -> list[Experiment]:
+    """The comparisons that make up a table of the paper for a data set."""
+    if table not in _TABLES:
+        raise unknown("table", table, _TABLES)
+    if data not in CLASSES:
+        raise unknown("data set of the paper", data, CLASSES)
+    if preset not in PRESETS:
+        raise unknown("preset", preset, PRESETS)
+    if trials < 1:
+        raise InvalidRequest(f"trials={trials}; give at least 1")
+    base = Config(
+        data if preset == "cpu" else f"{data}@{preset}",
+        (),
+        trials=trials,
+        seed=seed,
+        tune_trials=4,
+        tune_seconds=300.0,
+        shadows=0,
+        metrics=METRICS,
+        classes=tuple(sorted(CLASSES[data][: _AT_ONCE.get(data, 1)])),
+        retain_samples=6000,
+        judge_samples=5000,
+        settings=(("epochs", 2),) if preset == "cpu" else (),
+    )
+    return _TABLES[table](data, base)
+
+
+def _table1(data: str, base: Config) -> list[Experiment]:
+    return [Experiment("table1", data, replace(base, methods=tuple(methods())))]
+
+
+def _ablation(data: str, base: Config) -> list[Experiment]:
+    chosen = tuple(name for name in ABLATION.values() if name != "original")
+    return [Experiment("ablation", data, replace(base, methods=chosen))]
+
+
+def _multiclass(data: str, base: Config) -> list[Experiment]:
+    step = _AT_ONCE.get(data, 1)
+    chosen = replace(base, methods=("retrain", "unsc_paper", "unsc", "logit_mask"))
+    sets = [tuple(sorted(CLASSES[data][:count])) for count in range(step, len(CLASSES[data]) + 1, step)]
+    return [Experiment("multiclass", data, replace(chosen, classes=classes)) for classes in sets]
+
+
+_TABLES: dict[str, Callable[[str, Config], list[Experiment]]] = {
+    "table1": _table1,
+    "ablation": _ablation,
+    "multiclass": _multiclass,
+}

@@ -1,0 +1,96 @@
+"""Results as files: one for each method and trial, with all that is needed to know how it came about."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unsc.bench.experiments import Experiment
+from unsc.bench.presets import preset
+from unsc.compare.cells import ORIGINAL, Run, read_result
+from unsc.errors import InvalidData
+from unsc.files import write_json
+
+
+@dataclass(frozen=True)
+class Record:
+    """One method in one trial of an experiment."""
+
+    table: str
+    data: str
+    method: str
+    trial: int
+    classes: tuple[int, ...]
+    values: dict[str, float]
+    """Metrics by name."""
+    diverged: str | None
+    seconds: float
+    content: dict[str, Any]
+    """The file."""
+
+
+def keep(experiment: Experiment, run: Run, folder: Path) -> list[Path]:
+    """Copy what a run has found into `folder`, each result with its configuration, hardware and training."""
+    name, _, how = experiment.config.data.partition("@")
+    trained = preset(name, how or "cpu")
+    about = {
+        "table": experiment.table,
+        "data": experiment.data,
+        "preset": how or "cpu",
+        "network": {"name": trained.network, "width": trained.width, **trained.options},
+        "protocol": asdict(trained.protocol),
+        "config": asdict(experiment.config),
+        "hardware": hardware(),
+    }
+    written = []
+    for trial in run.trials:
+        for method in (ORIGINAL, *experiment.config.methods):
+            source = run.result_path(trial, method)
+            if source.exists():
+                path = folder / experiment.data / experiment.name / f"trial-{trial.number}" / f"{method}.json"
+                write_json(path, {**about, **_rounded(read_result(source))})
+                written.append(path)
+    return written
+
+
+def records(folder: Path) -> Iterator[Record]:
+    """All results that `keep` wrote, in the order of their paths."""
+    for path in sorted(folder.glob("*/*/trial-*/*.json")):
+        try:
+            content = json.loads(path.read_text())
+            values = {name: v["value"] for name, v in content["measured"]["values"].items()}
+            yield Record(
+                content["table"],
+                content["data"],
+                content["method"],
+                content["trial"],
+                tuple(content["classes"]),
+                values,
+                content["diverged"],
+                content["cost"]["seconds"],
+                content,
+            )
+        except (OSError, ValueError, LookupError, TypeError) as e:
+            raise InvalidData(f"{path} is not a result ({e!r}); remove it, or run its experiment again") from e
+
+
+def hardware() -> dict[str, Any]:
+    """What this ran on."""
+    cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {"machine": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads(), "cuda": cuda}
+
+
+def _rounded(value: Any) -> Any:
+    """Six digits are more than any of these numbers is worth, and keep files readable."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {k: _rounded(v) for k, v in value.items()}
+    return [_rounded(v) for v in value] if isinstance(value, list) else value
