@@ -50,9 +50,9 @@ def test_parts_are_disjoint_and_complete(tiny: Scenario) -> None:
 
 
 def test_some_of_each_part_are_where_positions_say(tiny: Scenario) -> None:
-    """At most that many, all different, the same each time, and no more than there are."""
+    """At most that many of the training data, all different, the same each time, and no more than there are."""
     parts = tiny.parts((1,), most=40)
-    assert [len(batch) for batch in parts.values()] == [30, 40, 20, 40, 25, 40]
+    assert [len(batch) for batch in parts.values()] == [30, 40, 20, 60, 25, 75]
     where = tiny.positions("train", (1,), most=40)
     assert list(where) == ["forget_train", "retain_train"]
     for name, chosen in where.items():

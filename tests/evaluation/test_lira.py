@@ -60,3 +60,16 @@ def test_log_odds_far_outside_give_the_model_away_and_stay_finite() -> None:
     positives, negatives = (lira.score(x[0], masked, retrained) for x in (masked, gaussians(1, 50, 2)))
     assert torch.isfinite(torch.cat([positives, negatives])).all()
     assert roc(positives, negatives).auc().item() == 1.0
+
+
+def test_a_shadow_is_judged_by_the_others() -> None:
+    """Each held-out score is that of a fit to the other shadows; two shadows leave too few."""
+    generator = torch.Generator().manual_seed(5)
+    unlearned, retrained = (torch.randn(4, 7, generator=generator, dtype=torch.float64) for _ in range(2))
+    found = lira.held_out_scores(unlearned, retrained)
+    assert len(found) == 4
+    torch.testing.assert_close(found[1], lira.score(retrained[1], unlearned, retrained[[0, 2, 3]]))
+    far = retrained.clone()
+    far[1] += 1e3  # a shadow that is unlike the others must not vouch for itself
+    assert (lira.held_out_scores(unlearned, far)[1] > lira.score(far[1], unlearned, far)).any()
+    assert lira.held_out_scores(unlearned, retrained[:2]) == []

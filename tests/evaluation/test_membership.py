@@ -251,15 +251,20 @@ def test_u_lira_catches_a_mask(shadowed: Case) -> None:
     assert found["ulira_auc"].detail["unlearned_shadows"] == found["ulira_auc"].detail["retrained_shadows"] == 3
 
 
-def test_u_lira_compares_a_retrained_model_with_its_twin(shadowed: Case) -> None:
-    """Without a twin with itself, which is 0.5 exactly; the twin is compared with the retrained one."""
-    retrained, twin = shadowed.retrained, shadowed.twin
-    assert retrained is not None and twin is not None
-    alone = shadow_attack(replace(shadowed, model=retrained, twin=None))["ulira_auc"]
+def test_u_lira_compares_with_every_retrained_model_but_the_judged_one(shadowed: Case) -> None:
+    """The shadows take part, each left out of its own fit; with two of them nothing would be left to fit to."""
+    retrained, twin, shadows = shadowed.retrained, shadowed.twin, shadowed.shadows
+    assert retrained is not None and twin is not None and shadows is not None
+    counts = {
+        model: shadow_attack(shadowed.of(model))["ulira_auc"].detail["retrained_models"]
+        for model in (retrained, twin, shadowed.model)
+    }
+    assert counts == {retrained: 1 + 3, twin: 1 + 3, shadowed.model: 2 + 3}
+    few = replace(shadowed, shadows=Shadows(shadows.unlearned[:2], shadows.retrained[:2]))
+    alone = shadow_attack(replace(few, model=retrained, twin=None))["ulira_auc"]  # with itself, for want of others
     assert (alone.value, alone.low, alone.high) == (0.5, 0.5, 0.5)
-    one, other = (shadow_attack(shadowed.of(model))["ulira_auc"].value for model in (retrained, twin))
-    assert one == pytest.approx(1 - other)
-    assert one != 0.5
+    one, other = (shadow_attack(few.of(model))["ulira_auc"].value for model in (retrained, twin))
+    assert one == pytest.approx(1 - other) and one != 0.5
 
 
 def test_one_shadow_has_no_variance(shadowed: Case) -> None:

@@ -62,7 +62,7 @@ def test_defaults_are_those_of_forget() -> None:
     assert find("unsc").defaults == {"budget": options.budget, "max_passes": None, "stop_mass": options.stop_mass}
     paper = Options(step="paper").resolved(1000)
     assert find("unsc_paper").defaults == {
-        name: getattr(paper, name) for name in ("lr", "energy", "merge_energy", "max_passes")
+        name: getattr(paper, name) for name in ("lr", "energy", "merge_energy", "max_passes", "targets")
     }
 
 

@@ -69,6 +69,45 @@ def multiclass(
 
 
 @app.command()
+def figures(
+    data: Annotated[str, typer.Option(help="fashion-mnist, svhn, cifar-10, cifar-100, or toy.")] = "fashion-mnist",
+    folder: Folder = None,
+    preset: Preset = "cpu",
+    seed: Seed = 0,
+    work: Work = _WORK,
+    out: Out = _OUT,
+) -> None:
+    """Pseudo-labels, loss contour, latent space and accuracy by class; or the toy example, which needs no data."""
+    from unsc.bench.figures.make import measure_missing
+    from unsc.progress import bar
+
+    if data == "toy":
+        from unsc.bench.figures import toy
+
+        measures = {"toy": lambda: toy.measure(seed=seed, progress=bar)}
+    else:
+        from unsc.bench.experiments import experiments
+        from unsc.bench.figures.subject import Subject
+
+        _read_from(folder)
+        (experiment,) = experiments("table1", data, preset=preset, seed=seed)
+        measures = Subject.of(experiment, work, progress=bar).measures()
+    failed = measure_missing(measures, out / data)
+    _render(out)
+    _end(failed)
+
+
+@app.command()
+def mia(data: Data = "fashion-mnist", out: Out = _OUT) -> None:
+    """The membership attack as bars, from the results of table1."""
+    from unsc.bench.figures.make import draw_mia
+    from unsc.bench.record import records
+
+    found = [record for record in records(out) if record.data == data]
+    Console().print(f"Written: {draw_mia(found, out / data)}", soft_wrap=True)
+
+
+@app.command()
 def fetch(
     data: Data = "fashion-mnist",
     folder: Annotated[Path, typer.Option(help="Where to put the files.")] = Path("data"),
@@ -83,10 +122,8 @@ def fetch(
 
 @app.command()
 def render(out: Out = _OUT) -> None:
-    """Make the tables from the result files alone."""
-    from unsc.bench.tables import write_tables
-
-    Console().print(f"Written: {write_tables(out)}", soft_wrap=True)
+    """Make the tables and figures from the result files alone."""
+    _render(out)
 
 
 def _run(
@@ -102,13 +139,11 @@ def _run(
 ) -> None:
     from unsc.bench.experiments import experiments
     from unsc.bench.record import keep
-    from unsc.bench.tables import write_tables
     from unsc.compare import compare
     from unsc.compare.render import write_report
     from unsc.progress import bar
 
-    if folder is not None:
-        os.environ["UNSC_DATA"] = str(folder.resolve())  # the workers read it
+    _read_from(folder)
     console, failed = Console(), {}
     for experiment in experiments(table, data, preset=preset, trials=trials, seed=seed):
         place = work / experiment.config.data / experiment.name
@@ -117,7 +152,26 @@ def _run(
         write_report(finished, f"unsc bench {table} --data {data} --preset {preset} --trials {trials}", console)
         keep(experiment, finished.run, out)
         failed |= {f"{experiment.name} {what}": why for what, why in finished.failed.items()}
-    console.print(f"Written: {write_tables(out)}", soft_wrap=True)
+    _render(out)
+    _end(failed)
+
+
+def _read_from(folder: Path | None) -> None:
+    if folder is not None:
+        os.environ["UNSC_DATA"] = str(folder.resolve())  # the workers read it
+
+
+def _render(out: Path) -> None:
+    """Draw what the files in `out` allow for, then write the page that shows it."""
+    from unsc.bench.figures.make import draw_all
+    from unsc.bench.tables import write_tables
+
+    for path in (*draw_all(out), write_tables(out)):
+        Console().print(f"Written: {path}", soft_wrap=True)
+
+
+def _end(failed: dict[str, str]) -> None:
+    """Say what could not be done, if anything."""
     for what, why in failed.items():
         Console(stderr=True).print(f"error: {what}: {why}", style="red", markup=False, soft_wrap=True)
     if failed:

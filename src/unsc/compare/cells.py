@@ -148,6 +148,10 @@ class Run:
             content["measured"] = self._measure(case).to_dict()
         write_json(path, content)
 
+    def forget(self, trial: Trial, method: str) -> Applied:
+        """What a method makes of a trial's original."""
+        return self._apply(method, self.model(trial.original)[0], trial.classes, seed=trial.original.seed)
+
     def _measure(self, case: Case) -> Measured:
         """What was asked for, except what needs shadows if the method fell apart on one of them."""
         asked, known = self.config.metrics, metrics()
@@ -187,7 +191,7 @@ class Run:
             self.scenario.parts(trial.classes, most=self.config.judge_samples),
             original=original,
             retrained=retrained,
-            twin=self.model(trial.twin)[0] if trial.twin is not None else None,
+            twin=None if trial.twin is None else applied.model if method == RETRAIN else self.model(trial.twin)[0],
             references=self._references(trial) if trial.references and self._wants("references") else None,
             shadows=self._shadows(trial, method) if trial.shadow_originals and self._wants("shadows") else None,
             later=Later(

@@ -50,6 +50,8 @@ def scorecard(path: Path, comparison: Comparison) -> None:
 
 
 def _tells(metric: Metric, comparison: Comparison) -> bool:
+    if metric.name in ("retain_gap", "forget_gap"):  # the accuracies are there already
+        return False
     return metric.name in _UTILITY or comparison.fooled(metric) not in (None, (ALL,))
 
 

@@ -37,6 +37,17 @@ def score(judged: Tensor, unlearned: Tensor, retrained: Tensor) -> Tensor:
     return _log_density(judged, unlearned, how) - _log_density(judged, retrained, how)
 
 
+def held_out_scores(unlearned: Tensor, retrained: Tensor) -> list[Tensor]:
+    """The scores (n,) of each retrained shadow as if it were judged: it is left out of its own fit.
+
+    With two shadows nothing is left to fit a variance to, and the list is empty.
+    """
+    everyone = range(len(retrained))
+    if len(everyone) < 3:
+        return []
+    return [score(retrained[j], unlearned, retrained[[i for i in everyone if i != j]]) for j in everyone]
+
+
 def _log_density(x: Tensor, shadows: Tensor, how: Spread) -> Tensor:
     variance = shadows.var(dim=0)
     if how == "pooled":

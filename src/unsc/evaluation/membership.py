@@ -117,7 +117,7 @@ def retained_privacy(case: Case) -> dict[str, Value]:
         "U-LiRA",
         "reference",
         "",
-        "AUC of U-LiRA between this model and a retrained one on the forgotten training samples; 0.5 is chance.",
+        "AUC of U-LiRA between this model and retrained ones on the forgotten training samples; 0.5 is chance.",
         ("shadows", "retrained"),
     ),
     Metric(
@@ -130,7 +130,10 @@ def retained_privacy(case: Case) -> dict[str, Value]:
     ),
 )
 def shadow_attack(case: Case) -> dict[str, Value]:
-    """Positives: this model's scores. Negatives: a retrained model's on the same samples, which are drawn in pairs."""
+    """Positives: this model's scores. Negatives: all retrained models' on the same samples, which are drawn together.
+
+    Two models differ as a whole, whatever they were trained on: several retrained ones are needed to know by how much.
+    """
     assert case.shadows is not None and case.retrained is not None
     shadows = case.shadows
     fewest = min(len(shadows.unlearned), len(shadows.retrained))
@@ -139,7 +142,7 @@ def shadow_attack(case: Case) -> dict[str, Value]:
             f"there are {len(shadows.unlearned)} unlearned and {len(shadows.retrained)} retrained shadows; "
             "a variance needs at least 2 of each"
         )
-    unseen = case.twin if case.model is case.retrained and case.twin is not None else case.retrained
+    unseen = [m for m in (case.retrained, case.twin) if m is not None and m is not case.model]
     labels = case.labels("forget_train").cpu()
     enough(len(labels), "forgotten training samples")
 
@@ -147,13 +150,17 @@ def shadow_attack(case: Case) -> dict[str, Value]:
         return torch.stack([log_odds(case.logits("forget_train", model), labels) for model in models])
 
     of_shadows = odds(*shadows.unlearned), odds(*shadows.retrained)
-    positives, negatives = (lira.score(odds(model)[0], *of_shadows) for model in (case.model, unseen))
-    bounds = intervals(lambda t: _both(roc(positives, negatives, (t, t))), [len(labels)], seed=case.seed)
+    positives = lira.score(odds(case.model)[0], *of_shadows)
+    each = [lira.score(odds(model)[0], *of_shadows) for model in unseen] + lira.held_out_scores(*of_shadows)
+    negatives = torch.cat(each or [positives])
+    draw = lambda t: _both(roc(positives, negatives, (t, t.repeat(1, len(negatives) // len(labels)))))  # noqa: E731
+    bounds = intervals(draw, [len(labels)], seed=case.seed)
     detail = {
         "unlearned_shadows": len(shadows.unlearned),
         "retrained_shadows": len(shadows.retrained),
         "variance": lira.spread(fewest),
-        "smallest_fpr": 1 / len(labels),
+        "retrained_models": len(each),
+        "smallest_fpr": 1 / len(negatives),
         "chance": 0.5,
     }
     return _values(("ulira_auc", "ulira_tpr"), roc(positives, negatives), bounds, len(labels), detail)

@@ -8,12 +8,20 @@ from torch import nn
 from unsc.methods.problem import Problem
 from unsc.methods.registry import method
 from unsc.methods.search import Range
-from unsc.methods.training import descend, number_of_batches, passes
+from unsc.methods.training import bounded, descend, number_of_batches, passes
 from unsc.samples import logits_of
 
 
-@method(needs=("forget",), search={"lr": Range(1e-5, 1e-1, log=True), "epochs": Range(1, 20)})
-def gradient_ascent(problem: Problem, *, lr: float = 1e-4, epochs: int = 5, batch_size: int = 64) -> nn.Module:
+@method(needs=("forget",), search={"lr": Range(1e-5, 1.0, log=True), "epochs": Range(1, 20)})
+def gradient_ascent(
+    problem: Problem,
+    *,
+    lr: float = 1e-4,
+    epochs: int = 5,
+    batch_size: int = 64,
+    momentum: float = 0.0,
+    limit: float = 0.5,
+) -> nn.Module:
     """Source: Golatkar, Achille, Soatto, "Eternal Sunshine of the Spotless Net: Selective Forgetting in Deep
     Networks", CVPR 2020; Thudi, Deza, Chandrasekaran, Papernot, "Unrolling SGD: Understanding Factors Influencing
     Machine Unlearning", IEEE EuroS&P 2022.
@@ -27,16 +35,23 @@ def gradient_ascent(problem: Problem, *, lr: float = 1e-4, epochs: int = 5, batc
 
     Departures: evaluation mode, so that the statistics of batch norm stay fixed and dropout is off, where the
     publication trains in training mode; batches of 64, so that small requests get more than one step in each epoch;
-    no weight decay, which would pull at all weights whatever is to be forgotten. The loss has no upper bound: too
-    high a learning rate ends in `Diverged` or in a network that knows nothing.
+    no weight decay, which would pull at all weights whatever is to be forgotten; no momentum, which carries a network
+    far beyond the point where it begins to forget; a sample whose loss has reached
+    `limit` times that of guessing is left alone, where the published loss has no upper bound and the network falls
+    apart soon after it begins to forget.
     """
     assert problem.forget is not None  # by `needs`
     model = problem.copy()
     return descend(
         model,
         passes(problem.forget, size=batch_size, epochs=epochs, seed=problem.seed),
-        lambda batch: -F.cross_entropy(logits_of(model, batch), batch.labels),
+        lambda batch: (
+            -bounded(
+                F.cross_entropy(logits_of(model, batch), batch.labels, reduction="none"), problem.num_classes, limit
+            )
+        ),
         lr=lr,
+        momentum=momentum,
         total=number_of_batches(problem.forget, size=batch_size, epochs=epochs),
         progress=problem.progress,
     )

@@ -20,7 +20,7 @@ from unsc.samples import Batch, logits_of
     search={
         "lr": Range(1e-3, 1e-1, log=True),
         "epochs": Range(1, 20),
-        "penalty": Range(1e-6, 1e-2, log=True),
+        "penalty": Range(1e-5, 1e-2, log=True),
     },
 )
 def l1_sparse(

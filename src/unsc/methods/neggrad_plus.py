@@ -9,7 +9,7 @@ from unsc.errors import InvalidRequest
 from unsc.methods.problem import Problem
 from unsc.methods.registry import method
 from unsc.methods.search import Range
-from unsc.methods.training import descend, endless, number_of_batches, passes
+from unsc.methods.training import bounded, descend, endless, number_of_batches, passes
 from unsc.samples import Batch, logits_of
 
 
@@ -29,6 +29,7 @@ def neggrad_plus(
     forget_weight: float = 0.01,
     batch_size: int = 64,
     weight_decay: float = 5e-4,
+    limit: float = 0.5,
 ) -> nn.Module:
     """Source: Kurmanji, Triantafillou, Hayes, Triantafillou, "Towards Unbounded Machine Unlearning", NeurIPS 2023.
 
@@ -45,7 +46,8 @@ def neggrad_plus(
     publication trains in training mode; the weight is given from the forgotten side, where its orders of magnitude
     matter; 0.01 by default, between the two published ones, since 0.05 ruins small networks whose batch norm is fixed;
     epochs and weight decay as published for large data sets, with a decay to 0 as usual, not to the original weights.
-    The forgotten loss has no upper bound: too high a weight ends in `Diverged` or in a network that knows nothing.
+    A forgotten sample whose loss has reached `limit` times that of guessing is left alone, where the published loss
+    has no upper bound.
     """
     assert problem.forget is not None and problem.retain is not None  # by `needs`
     if not 0 <= forget_weight <= 1:
@@ -56,7 +58,8 @@ def neggrad_plus(
     def loss(retained: Batch) -> Tensor:
         gone = next(forgotten).for_model(model)
         down = F.cross_entropy(logits_of(model, retained), retained.labels)
-        up = F.cross_entropy(logits_of(model, gone), gone.labels)
+        of_each = F.cross_entropy(logits_of(model, gone), gone.labels, reduction="none")
+        up = bounded(of_each, problem.num_classes, limit)
         return (1 - forget_weight) * down - forget_weight * up
 
     return descend(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from unsc.methods.problem import Problem
 from unsc.methods.registry import method
 from unsc.methods.search import Range
-from unsc.methods.training import descend, number_of_batches, passes
+from unsc.methods.training import bounded, descend, number_of_batches, passes
 from unsc.samples import Batch, logits_of
 
 T = TypeVar("T")
@@ -35,6 +35,7 @@ def scrub(
     batch_size: int = 128,
     forget_batch_size: int = 32,
     weight_decay: float = 5e-4,
+    limit: float = 0.5,
 ) -> nn.Module:
     """M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou: Towards Unbounded Machine Unlearning. NeurIPS 2023.
 
@@ -53,22 +54,24 @@ def scrub(
     rewound (SCRUB+R), which needs held-out samples like the forgotten ones. The network stays in evaluation
     mode, so that batches of forgotten samples do not move its batch-norm statistics; the publication's is in
     training mode, where a student with batch norm differs from its teacher at once. Here both are equal at first
-    and their divergence has no gradient there, so the first maximising epoch does next to nothing.
+    and their divergence has no gradient there, so the first maximising epoch does next to nothing. A sample whose
+    divergence has reached `limit` times the loss of guessing is left alone, where the published one has no bound.
     """
     assert problem.forget is not None and problem.retain is not None
     original, model = problem.copy(), problem.copy()
 
     def distance(batch: Batch, logits: Tensor) -> Tensor:
+        """Of each sample, (n,), in nats."""
         with torch.no_grad():
             wanted = (logits_of(original, batch) / temperature).softmax(dim=1)
-        return temperature**2 * F.kl_div((logits / temperature).log_softmax(dim=1), wanted, reduction="batchmean")
+        return F.kl_div((logits / temperature).log_softmax(dim=1), wanted, reduction="none").sum(dim=1)
 
     def disobey(batch: Batch) -> Tensor:
-        return -distance(batch, logits_of(model, batch))
+        return -(temperature**2) * bounded(distance(batch, logits_of(model, batch)), problem.num_classes, limit)
 
     def obey(batch: Batch) -> Tensor:
         logits = logits_of(model, batch)
-        return gamma * F.cross_entropy(logits, batch.labels) + alpha * distance(batch, logits)
+        return gamma * F.cross_entropy(logits, batch.labels) + alpha * temperature**2 * distance(batch, logits).mean()
 
     n = number_of_batches(problem.forget, size=forget_batch_size, epochs=1)
     m = number_of_batches(problem.retain, size=batch_size, epochs=1)

@@ -32,6 +32,14 @@ def number_of_batches(dataset: Dataset, *, size: int, epochs: int) -> int:
     return epochs * -(-len(dataset) // size)  # type: ignore[arg-type]
 
 
+def bounded(loss: Tensor, num_classes: int, limit: float) -> Tensor:
+    """The mean of samples' losses (n,) that are to be raised, each up to `limit` times that of guessing.
+
+    Without a bound a few samples that are long forgotten take over, and the network falls apart.
+    """
+    return loss.clamp(max=limit * math.log(num_classes)).mean()
+
+
 def descend(
     model: nn.Module,
     batches: Iterable[Batch],

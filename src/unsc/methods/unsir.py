@@ -36,7 +36,7 @@ def unsir(
     noise_lr: float = 0.1,
     noise_penalty: float = 0.1,
     samples_per_class: int = 1000,
-    batch_size: int = 256,
+    batch_size: int = 64,
 ) -> nn.Module:
     """A. K. Tarun, V. S. Chundawat, M. Mandal, M. Kankanhalli: Fast Yet Effective Machine Unlearning. IEEE TNNLS 2023.
 
@@ -51,7 +51,8 @@ def unsir(
     1 epoch of Adam with learning rate 0.02, then 1 epoch with 0.01 on the samples alone (the authors' code;
     CIFAR-10).
 
-    Departures: SGD with momentum 0.9 in the place of Adam for the network, as for all methods here. Noise bears
+    Departures: SGD with momentum 0.9 in the place of Adam for the network, as for all methods here; batches and noise
+    of 64 samples, so that small data sets get enough steps. Noise bears
     the label of its own class; the published code gives it label 0 whatever the class. The network stays in
     evaluation mode, so that noise does not move its batch-norm statistics; the publication's is in training mode.
     """

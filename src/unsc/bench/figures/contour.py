@@ -1,0 +1,161 @@
+"""The loss around the original: flat within the null space of what stays, steep outside of it.
+
+Every layer has two random directions, one within the null space and one on its complement, each as long as the layer's
+weights. A layer that has no free direction, or nothing but free ones, has no such pair and is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from unsc.errors import EmptyNullSpace
+from unsc.files import write_whole
+from unsc.layers import Layer, parameters_of
+from unsc.models import working_copy
+from unsc.moments import collect_moments
+from unsc.progress import Advance, Progress, quiet
+from unsc.samples import Batch, batches, logits_of, read_labels
+from unsc.subspace import ClassBases, NullSpace, class_bases
+
+
+def measure(
+    model: nn.Module,
+    fitted: Dataset,
+    judged: Batch,
+    *,
+    num_classes: int,
+    energy: float = 0.97,
+    merge_energy: float = 0.99,
+    samples_per_class: int = 256,
+    reach: float = 0.5,
+    points: int = 11,
+    seed: int = 0,
+    progress: Progress = quiet,
+) -> dict[str, Any]:
+    """Mean loss in nats on the samples `judged`, with the null space of the retained training samples `fitted`.
+
+    Both coefficients go from `-reach` to `reach` in an odd number of `points`; 1 is a change as large as the weights.
+    """
+    bases, layers = _bases(model, fitted, num_classes, energy, samples_per_class, seed, progress)
+    retained = sorted(bases.by_class)
+    space = bases.null_space(retained, merge_energy=merge_energy)
+    plane = Plane.span(model, layers, space, seed=seed)
+    steps = [reach * (2 * i / (points - 1) - 1) for i in range(points)]
+    with progress("loss", points * points) as advance:
+        loss = [[plane.loss(judged, within, outside, advance) for within in steps] for outside in steps]
+    return {
+        "retained": retained,
+        "energy": energy,
+        "merge_energy": merge_energy,
+        "samples_per_class": samples_per_class,
+        "samples": len(judged),
+        "seed": seed,
+        "columns": {x.name: x.groups * x.columns for x in layers},
+        "free": space.free(),
+        "moved": [x.name for x in plane.layers],
+        "coefficients": steps,
+        "loss": loss,
+    }
+
+
+def _bases(
+    model: nn.Module, fitted: Dataset, num_classes: int, energy: float, most: int, seed: int, progress: Progress
+) -> tuple[ClassBases, tuple[Layer, ...]]:
+    """Every class's basis, one class after another: the moments of a hundred classes at once would be gigabytes."""
+    labels, generator = read_labels(fitted), torch.Generator().manual_seed(seed)
+    bases: dict[int, dict[str, Tensor]] = {}
+    layers: tuple[Layer, ...] = ()
+    with progress("null space", len(labels.unique())) as advance:
+        for k in labels.unique().tolist():
+            own = (labels == k).nonzero().flatten()
+            own = own[torch.randperm(len(own), generator=generator)[:most]]
+            loader = batches(fitted, own, size=64)
+            moments = collect_moments(model, loader, num_classes=num_classes, samples_per_class=most)
+            bases |= class_bases(moments, energy=energy).by_class
+            layers = moments.layers
+            advance()
+    return ClassBases(bases, energy, num_classes), layers
+
+
+def draw(content: dict[str, Any], path: Path) -> None:
+    """Contours of the loss, each a fixed factor above the next; the original is in the middle."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    steps, loss = content["coefficients"], content["loss"]
+    low, high = min(map(min, loss)), max(map(max, loss))
+    low, high = max(low, 1e-6), max(high, 1.05 * low, 2e-6)
+    levels = [low * (high / low) ** (i / 12) for i in range(13)]
+    clipped = [[min(max(value, low), high) for value in row] for row in loss]
+    figure = Figure(figsize=(5.4, 4.6), layout="constrained")
+    axes = figure.add_subplot()
+    axes.contourf(steps, steps, clipped, levels, cmap="Blues", norm="log")
+    lines = axes.contour(steps, steps, clipped, levels[1:-1], colors="#12508c", linewidths=0.7)
+    axes.clabel(lines, fmt="%.3g", fontsize=7)
+    middle = len(steps) // 2
+    axes.plot(0, 0, "o", color="#c0392b", markersize=5)
+    axes.annotate(f"original: {loss[middle][middle]:.3g}", (0, 0), (6, 6), textcoords="offset points", fontsize=8)
+    axes.set_xlabel("within the null space (share of the weights' norm)")
+    axes.set_ylabel("outside of it")
+    axes.set_title(f"Loss on retained test samples (nats, n = {content['samples']:,})", fontsize=10)
+    FigureCanvasAgg(figure)
+    write_whole(path, lambda p: figure.savefig(p, dpi=150))
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The networks `original + a * within + b * outside`."""
+
+    model: nn.Module
+    """A copy, whose weights are written anew for each point."""
+    layers: tuple[Layer, ...]
+    """Those that have both directions."""
+    centre: dict[str, Tensor]
+    """The original's matrix of each layer, (groups, outputs, columns)."""
+    within: dict[str, Tensor]
+    outside: dict[str, Tensor]
+
+    @classmethod
+    def span(cls, model: nn.Module, layers: Iterable[Layer], space: NullSpace, *, seed: int) -> Plane:
+        """Random directions from a normal distribution, projected, and scaled to the norm of the layer's matrix."""
+        working = working_copy(model)
+        generator = torch.Generator().manual_seed(seed)
+        named = {name: p.detach() for name, p in working.named_parameters()}
+        free = space.free()
+        moved = tuple(x for x in layers if 0 < free[x.name] < x.groups * x.columns)
+        if not moved:
+            raise EmptyNullSpace("no layer has directions both within the null space and outside: nothing to show")
+        plane = cls(working, moved, {}, {}, {})
+        for layer in moved:
+            name, matrix = layer.name, layer.matrix(named).clone()
+            here = space.to(matrix.device, matrix.dtype)
+            one, other = (torch.randn(matrix.shape, generator=generator).to(matrix) for _ in range(2))
+            within, outside = here.project(name, one), other - here.project(name, other)
+            plane.centre[name] = matrix
+            plane.within[name] = matrix.norm() / within.norm() * within
+            plane.outside[name] = matrix.norm() / outside.norm() * outside
+        return plane
+
+    @torch.no_grad()
+    def loss(self, batch: Batch, within: float, outside: float, advance: Advance) -> float:
+        """Mean cross-entropy in nats at these coefficients."""
+        parameters = parameters_of(self.model, self.layers)
+        for layer in self.layers:
+            name = layer.name
+            layer.write(self.centre[name] + within * self.within[name] + outside * self.outside[name], parameters)
+        batch = batch.for_model(self.model)
+        pieces = torch.arange(len(batch), device=batch.labels.device).split(256)
+        total = sum(
+            F.cross_entropy(logits_of(self.model, batch[p]).double(), batch.labels[p], reduction="sum").item()
+            for p in pieces
+        )
+        advance()
+        return total / len(batch)

@@ -1,0 +1,62 @@
+"""The paper's membership attack: how many forgotten samples it takes for never seen, method by method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from unsc.bench.record import Record
+from unsc.files import write_whole
+from unsc.methods import methods
+
+METRIC = "mia_confidence"
+
+
+def measure(found: Iterable[Record]) -> dict[str, Any]:
+    """The attack's values, 0 to 1, in every trial of the table of all methods, by method."""
+    values: dict[str, list[float]] = {}
+    for record in found:
+        if record.table == "table1" and METRIC in record.values:
+            values.setdefault(record.method, []).append(record.values[METRIC])
+    known = methods()
+    controls = [name for name in values if name in known and known[name].control]
+    first = [name for name in ("original", "retrain", "unsc", "unsc_paper") if name in values]
+    rest = sorted(name for name in values if name not in (*first, *controls))
+    return {"values": {name: values[name] for name in (*first, *rest, *controls)}, "controls": controls}
+
+
+def draw(content: dict[str, Any], path: Path) -> None:
+    """A bar for each method, the mean over trials, with a dot for each trial; retraining's mean is a line."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    values: dict[str, list[float]] = content["values"]
+    figure = Figure(figsize=(max(6.0, 0.42 * len(values) + 1), 3.9), layout="constrained")
+    axes = figure.add_subplot()
+    for i, (name, trials) in enumerate(values.items()):
+        mean = sum(trials) / len(trials)
+        axes.bar(i, mean, 0.7, color=_colour(name, content["controls"]))
+        if len(trials) > 1:
+            axes.plot([i] * len(trials), trials, "o", color="#222222", markersize=2.5)
+        if name == "retrain":
+            axes.axhline(mean, color="#444444", linewidth=0.8, linestyle=":", zorder=0)
+    axes.set_xticks(range(len(values)), list(values), rotation=50, ha="right", rotation_mode="anchor", fontsize=8)
+    axes.set(ylim=(0, 1.05), xlim=(-0.6, len(values) - 0.4))
+    axes.set_ylabel("taken for never seen (share)")
+    trials = max(map(len, values.values()))
+    dots = "; dots: trials" if trials > 1 else ""
+    axes.set_title(
+        f"Membership attack on forgotten training samples, higher is better (n = {trials} "
+        f"trial{'s' if trials > 1 else ''}{dots}; grey: reference, yellow: control)",
+        fontsize=9,
+    )
+    axes.spines[["top", "right"]].set_visible(False)
+    FigureCanvasAgg(figure)
+    write_whole(path, lambda p: figure.savefig(p, dpi=150))
+
+
+def _colour(name: str, controls: list[str]) -> str:
+    if name in controls:
+        return "#d9a441"
+    return {"original": "#b8bcc2", "retrain": "#6f7680", "unsc": "#12508c"}.get(name, "#7fb2d9")

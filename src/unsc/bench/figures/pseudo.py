@@ -1,0 +1,73 @@
+"""Where forgotten samples go: the pseudo-labels that the original gives them, and what a retrained network says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unsc.files import write_whole
+from unsc.models import working_copy
+from unsc.pseudo_labels import pseudo_labels, removed_classes
+from unsc.samples import Batch, logits_of
+
+
+def measure(
+    original: nn.Module, retrained: nn.Module, forgotten: Batch, *, classes: tuple[int, ...], num_classes: int
+) -> dict[str, Any]:
+    """Shares of the classes, by the paper's rule and by the retrained network, on `forgotten` training samples."""
+    removed = removed_classes(forgotten.labels, num_classes, classes)
+    ours = pseudo_labels(_logits(original, forgotten), removed.cpu(), targets="hard").argmax(dim=1)
+    theirs = _logits(retrained, forgotten).argmax(dim=1)
+    return {
+        "forgotten": list(classes),
+        "samples": len(forgotten),
+        "pseudo_labels": _shares(ours, num_classes),
+        "retrained": _shares(theirs, num_classes),
+        "agreement": (ours == theirs).double().mean().item(),
+    }
+
+
+def draw(content: dict[str, Any], path: Path) -> None:
+    """Two bars for each class that stays; of more than 20 classes those that are given most often."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    rows = {"pseudo-label": content["pseudo_labels"], "retrained network's prediction": content["retrained"]}
+    most = [max(shares) for shares in zip(*rows.values(), strict=True)]
+    shown = [k for k in range(len(most)) if most[k] > 0 or k not in content["forgotten"]]
+    shown = sorted(sorted(shown, key=lambda k: -most[k])[:20])
+    figure = Figure(figsize=(max(6.0, 0.55 * len(shown)), 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    for i, ((name, shares), colour) in enumerate(zip(rows.items(), ("#12508c", "#b8bcc2"), strict=True)):
+        places = [c + (i - 0.5) * 0.4 for c in range(len(shown))]
+        axes.bar(places, [100 * shares[k] for k in shown], 0.4, label=name, color=colour)
+    axes.set_xticks(range(len(shown)), [str(k) for k in shown])
+    left_out = len(most) - len(content["forgotten"]) - len(shown)
+    axes.set_xlabel(f"class ({left_out} more are rarer)" if left_out > 0 else "class")
+    axes.set_ylabel("share of forgotten samples (%)")
+    classes = ", ".join(map(str, content["forgotten"]))
+    axes.set_title(
+        f"Training samples of class {classes} (n = {content['samples']:,}): both agree on "
+        f"{100 * content['agreement']:.1f} %",
+        fontsize=10,
+        wrap=True,
+    )
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9)
+    FigureCanvasAgg(figure)
+    write_whole(path, lambda p: figure.savefig(p, dpi=150))
+
+
+@torch.no_grad()
+def _logits(model: nn.Module, batch: Batch) -> Tensor:
+    working = working_copy(model)
+    batch = batch.for_model(working)
+    pieces = torch.arange(len(batch), device=batch.labels.device).split(256)
+    return torch.cat([logits_of(working, batch[piece]).cpu() for piece in pieces])
+
+
+def _shares(predicted: Tensor, num_classes: int) -> list[float]:
+    return (torch.bincount(predicted, minlength=num_classes).double() / len(predicted)).tolist()
