@@ -3,11 +3,13 @@
     result = unsc.forget(model, dataset, classes=[3])
     result.model, result.metrics
 
-The stages underneath: `collect_moments`, `class_bases` and `null_space`, `unlearn`, `evaluate`.
+The stages underneath: `collect_moments`, `class_bases` and `null_space`, `unlearn`, `evaluate`. How well it went:
+`audit`. Other methods behind one signature: `unsc.methods`; all of them compared: `unsc.compare`.
 """
 
 __version__ = "0.1.0"
 
+from unsc.audit import Audit, audit
 from unsc.errors import EmptyNullSpace, InvalidData, InvalidRequest, UnscError, UnsupportedModel
 from unsc.evaluation import Evaluation, evaluate
 from unsc.forget import forget
@@ -20,6 +22,7 @@ from unsc.subspace import NullSpace, class_bases, null_space
 from unsc.unlearn import unlearn
 
 __all__ = [
+    "Audit",
     "EmptyNullSpace",
     "Evaluation",
     "Forgotten",
@@ -31,6 +34,7 @@ __all__ = [
     "RetainedMetric",
     "UnscError",
     "UnsupportedModel",
+    "audit",
     "class_bases",
     "collect_moments",
     "evaluate",

@@ -59,9 +59,9 @@ def list_methods(
 @app.command("metrics")
 def list_metrics() -> None:
     """List the metrics: what they measure, which way is better, and what they need."""
-    from unsc.report import metrics_table
+    from unsc.report import about_metrics
 
-    Console().print(metrics_table())
+    Console().print(about_metrics())
 
 
 @app.command()

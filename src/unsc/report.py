@@ -31,14 +31,15 @@ def about_method(name: str) -> Text:
     return Text("\n".join([method.name, "", method.about, "", "Settings:", *settings]))
 
 
-def metrics_table() -> Table:
-    """Every metric, which way is better and what it needs."""
-    table = Table("metric", "what it measures", "better", "needs", title="Metrics")
+def about_metrics() -> Text:
+    """Every metric: what it measures, which way is better and what it needs."""
+    lines = []
     for metric in metrics().values():
-        unit = f" ({metric.unit})" if metric.unit else ""
-        better = "as retrained" if metric.better == "reference" else metric.better
-        table.add_row(metric.name, Text(metric.about + unit), better, ", ".join(metric.needs))
-    return table
+        better = "as retrained is best" if metric.better == "reference" else f"{metric.better} is better"
+        needs = f"; needs {', '.join(metric.needs)}" if metric.needs else ""
+        unit = f" in {metric.unit}" if metric.unit else ""
+        lines += [f"{metric.name}{unit}: {better}{needs}", f"    {metric.about}"]
+    return Text("\n".join(lines))
 
 
 def tuned_table(tuned: Tuned) -> Table:

@@ -58,12 +58,12 @@ def test_the_seed_decides_the_order(digits_problem: Problem) -> None:
 
 
 def test_digits_are_forgotten_at_a_fitting_rate(digits_problem: Problem, digits_parts: dict) -> None:
-    """Some of the class is lost, little of the rest, and without the retained samples."""
+    """The class is lost, most of the rest is not, and without the retained samples."""
     before = {name: value.clone() for name, value in digits_problem.model.state_dict().items()}
-    model = gradient_ascent(replace(digits_problem, retain=None), lr=0.03)
+    model = gradient_ascent(replace(digits_problem, retain=None), lr=0.05)
     retain, forget = digits_problem.retain, digits_problem.forget
     found = evaluate(model, retain_test=retain, forget_test=forget)  # type: ignore[arg-type]
-    assert found.forget_test_acc < 75 and found.retain_test_acc > 90
+    assert found.forget_test_acc < 10 and found.retain_test_acc > 70
     assert all(torch.equal(value, before[name]) for name, value in digits_problem.model.state_dict().items())
 
 

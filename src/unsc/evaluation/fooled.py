@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from unsc.evaluation.measures import Metric
 
@@ -56,4 +56,4 @@ def _told_apart(differences: Sequence[float]) -> bool:
     n, mean = len(differences), fmean(differences)
     if n == 1 or mean <= 0:
         return mean > 0
-    return mean > float(t.ppf(0.975, n - 1)) * stdev(differences) / math.sqrt(n)
+    return mean > float(stdtrit(n - 1, 0.975)) * stdev(differences) / math.sqrt(n)
