@@ -91,7 +91,7 @@ def test_a_comparison_writes_a_file_for_each_piece(whole: Finished) -> None:
     assert set(_files(whole.run.folder)) == {
         "config.json",
         *(f"models/{key}.safetensors" for key in networks),
-        *(f"tuned/{name}.json" for name in CONFIG.methods),
+        "tuned/finetune.json",  # the others have nothing to tune
         *(f"results/trial-{i}/{name}.json" for i in (0, 1) for name in ("original", *CONFIG.methods)),
     }
     assert all(set(row) == set(METRICS) for rows in _values(whole).values() for row in rows)
@@ -258,8 +258,8 @@ def test_a_fault_of_one_method_leaves_the_others(registered: None, tmp_path: Pat
     method(needs=())(refuses)
     config = replace(QUICK, methods=("retrain", "has_a_bug", "refuses", "logit_mask"), tune_trials=1)
     finished = compare(config, tmp_path)
-    assert set(finished.failed) == {f"{k} {m}" for k in ("tune", "judge trial 0") for m in ("has_a_bug", "refuses")}
-    assert finished.failed["tune refuses"] == "not with this network"
+    assert set(finished.failed) == {"tune has_a_bug", "judge trial 0 has_a_bug", "judge trial 0 refuses"}
+    assert finished.failed["judge trial 0 refuses"] == "not with this network"
     assert "ZeroDivisionError: a bug in somebody's method" in finished.failed["tune has_a_bug"]
     values = _values(finished)
     assert values["has_a_bug"] == values["refuses"] == []

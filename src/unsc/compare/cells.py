@@ -98,8 +98,8 @@ class Run:
         return model.eval(), Cost(**metadata["cost"])
 
     def tune(self, method: str) -> None:
-        """Choose a method's settings on validation data."""
-        if not self.config.tune_trials:
+        """Choose a method's settings on validation data, if there are any to choose."""
+        if not self._tunes(method):
             return
         training, classes = tuning(self.config, self.scenario.num_classes)
         problem = self._problem(self.model(training)[0], classes, seed=training.seed)
@@ -113,9 +113,13 @@ class Run:
         """What a method is run with: what was chosen for it, or given."""
         if method == ORIGINAL:
             return {}
-        if not self.config.tune_trials:
+        if not self._tunes(method):
             return self._given(find(method))
         return Tuned.load(self.tuned_path(method)).best.settings
+
+    def _tunes(self, method: str) -> bool:
+        chosen = find(method)
+        return bool(self.config.tune_trials and chosen.search.keys() - self._given(chosen))
 
     def _given(self, method: Method) -> dict[str, Any]:
         return {name: value for name, value in self.config.settings if name in method.defaults}

@@ -35,7 +35,7 @@ def measure(
     energy: float = 0.97,
     merge_energy: float = 0.99,
     samples_per_class: int = 256,
-    reach: float = 0.5,
+    reach: float = 1.0,
     points: int = 11,
     seed: int = 0,
     progress: Progress = quiet,
@@ -48,7 +48,7 @@ def measure(
     retained = sorted(bases.by_class)
     space = bases.null_space(retained, merge_energy=merge_energy)
     plane = Plane.span(model, layers, space, seed=seed)
-    steps = [reach * (2 * i / (points - 1) - 1) for i in range(points)]
+    steps = [round(reach * (2 * i / (points - 1) - 1), 6) for i in range(points)]
     with progress("loss", points * points) as advance:
         loss = [[plane.loss(judged, within, outside, advance) for within in steps] for outside in steps]
     return {
@@ -91,18 +91,18 @@ def draw(content: dict[str, Any], path: Path) -> None:
     from matplotlib.figure import Figure
 
     steps, loss = content["coefficients"], content["loss"]
-    low, high = min(map(min, loss)), max(map(max, loss))
-    low, high = max(low, 1e-6), max(high, 1.05 * low, 2e-6)
-    levels = [low * (high / low) ** (i / 12) for i in range(13)]
+    low = max(min(map(min, loss)), 1e-6)
+    high = max(max(map(max, loss)), 1.05 * low)
+    levels = [low * (high / low) ** (i / 10) for i in range(11)]
     clipped = [[min(max(value, low), high) for value in row] for row in loss]
     figure = Figure(figsize=(5.4, 4.6), layout="constrained")
     axes = figure.add_subplot()
-    axes.contourf(steps, steps, clipped, levels, cmap="Blues", norm="log")
+    axes.contourf(steps, steps, clipped, levels, cmap="Blues", norm="log", alpha=0.6)
     lines = axes.contour(steps, steps, clipped, levels[1:-1], colors="#12508c", linewidths=0.7)
-    axes.clabel(lines, fmt="%.3g", fontsize=7)
+    axes.clabel(lines, fmt="%.2g", fontsize=7, colors="#222222")
     middle = len(steps) // 2
     axes.plot(0, 0, "o", color="#c0392b", markersize=5)
-    axes.annotate(f"original: {loss[middle][middle]:.3g}", (0, 0), (6, 6), textcoords="offset points", fontsize=8)
+    axes.annotate(f"original: {loss[middle][middle]:.3g}", (0, 0), (6, 5), textcoords="offset points", fontsize=8)
     axes.set_xlabel("within the null space (share of the weights' norm)")
     axes.set_ylabel("outside of it")
     axes.set_title(f"Loss on retained test samples (nats, n = {content['samples']:,})", fontsize=10)
@@ -158,4 +158,4 @@ class Plane:
             for p in pieces
         )
         advance()
-        return total / len(batch)
+        return float(f"{total / len(batch):.6g}")

@@ -34,7 +34,7 @@ def umap_embedding(features: np.ndarray, start: np.ndarray | None) -> np.ndarray
             raise InvalidRequest(
                 "the figure of the latent space needs UMAP, which is not installed: pip install 'unsc[figures]'"
             ) from e
-        init = "spectral" if start is None else start
+        init: Any = "spectral" if start is None else start
         return UMAP(n_neighbors=_NEIGHBOURS, random_state=0, n_jobs=1, init=init).fit_transform(features)
 
 
@@ -121,5 +121,5 @@ def _title(panel: str, content: dict[str, Any]) -> str:
 def _own_class(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """For each sample the share of its nearest neighbours that are of its class, (n,)."""
     count = min(_NEIGHBOURS, len(features) - 1)
-    nearest = NearestNeighbors(n_neighbors=count + 1).fit(features).kneighbors(features, return_distance=False)
-    return (labels[nearest[:, 1:]] == labels[:, None]).mean(axis=1)
+    nearest = NearestNeighbors(n_neighbors=count).fit(features).kneighbors(return_distance=False)
+    return (labels[nearest] == labels[:, None]).mean(axis=1)

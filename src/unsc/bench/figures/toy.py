@@ -18,10 +18,11 @@ from unsc.bench.training.random_state import seeded
 from unsc.errors import Diverged
 from unsc.evaluation import evaluate
 from unsc.files import write_whole
-from unsc.methods import Applied, Problem, apply, find
+from unsc.methods import Problem, apply, find
 from unsc.models import working_copy
 from unsc.moments import collect_moments
 from unsc.progress import Progress, quiet
+from unsc.result import versions
 from unsc.samples import as_batch
 from unsc.subspace import null_space
 from unsc.tune import tune
@@ -53,13 +54,12 @@ def measure(*, seed: int = 0, tries: int = 20, each: int = 500, progress: Progre
     networks, settings = {"original": original}, {}
     with progress("forgetting", len(TITLES) - 1) as advance:
         for name in list(TITLES)[1:]:
-            applied = _forgotten(name, problem, validation, tries)
-            networks[name], settings[name] = applied.model, applied.settings
+            networks[name], settings[name] = _forgotten(name, problem, validation, tries)
             advance()
     points, labels = test[: _SHOWN * len(CENTRES)]
     return {
         "seed": seed,
-        "samples of each class": each,
+        "samples_of_each_class": each,
         "training": {"units": [_UNITS, _UNITS], "epochs": _EPOCHS, "lr": _LR},
         "forgotten": FORGOTTEN,
         "tries": tries,
@@ -70,6 +70,7 @@ def measure(*, seed: int = 0, tries: int = 20, each: int = 500, progress: Progre
         "regions": {name: _regions(model) for name, model in networks.items()},
         "points": [[round(value, 2) for value in point] for point in points.tolist()],
         "labels": labels.tolist(),
+        "versions": versions(),
     }
 
 
@@ -113,7 +114,8 @@ def draw(content: dict[str, Any], path: Path) -> None:
         )
         axes.set_xlabel(f"accuracy by class (%)   {by_class}", fontsize=8)
         axes.set(xticks=[], yticks=[], xlim=(-side, side), ylim=(-side, side))
-    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    axes.plot([], [], color="#555555", linewidth=0.7, label="the original's borders")
+    figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=9)
     FigureCanvasAgg(figure)
     write_whole(path, lambda p: figure.savefig(p, dpi=150))
 
@@ -123,7 +125,7 @@ def _borders(axes: Any, rows: list[str], side: float, num_classes: int) -> None:
     middles = [(i + 0.5) * 2 * side / len(rows) - side for i in range(len(rows))]
     for k in range(num_classes):
         inside = [[float(int(cell) == k) for cell in row] for row in rows]
-        axes.contour(middles, middles, inside, [0.5], colors="#555555", linewidths=0.6, linestyles="dashed")
+        axes.contour(middles, middles, inside, [0.5], colors="#555555", linewidths=0.7)
 
 
 def _points(each: int, seed: int) -> TensorDataset:
@@ -145,14 +147,14 @@ def _two(data: TensorDataset) -> tuple[TensorDataset, TensorDataset]:
     return TensorDataset(*data[~gone]), TensorDataset(*data[gone])  # type: ignore[index]
 
 
-def _forgotten(name: str, problem: Problem, validation: TensorDataset, tries: int) -> Applied:
-    """What a method makes of the problem with the settings that did best on validation samples."""
+def _forgotten(name: str, problem: Problem, validation: TensorDataset, tries: int) -> tuple[nn.Module, dict[str, Any]]:
+    """What a method makes of the problem with the settings that did best on validation samples, and these."""
     retain, forget = (as_batch(part[:]) for part in _two(validation))
     found = tune(find(name), problem, (retain, forget), trials=tries, seconds=1e9)
     applied = apply(find(name), problem, **found.best.settings)
     if applied.model is None:
         raise Diverged(f"{name} fell apart on the toy data: {applied.diverged}; choose another seed")
-    return applied
+    return applied.model, applied.settings
 
 
 def _free(problem: Problem, settings: dict[str, Any]) -> dict[str, list[int]]:

@@ -1,0 +1,122 @@
+"""The paper's experiments, its numbers, and the files in between."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from unsc.bench.experiments import ABLATION, CLASSES, METRICS, experiments
+from unsc.bench.paper import reported
+from unsc.bench.record import keep, records
+from unsc.bench.tables import write_tables
+from unsc.compare.cells import Run
+from unsc.compare.plan import trials
+from unsc.errors import InvalidData, InvalidRequest
+from unsc.evaluation.measures import metrics
+from unsc.files import write_json
+from unsc.methods import find, methods
+
+SIZES = {"fashion-mnist": 10, "svhn": 10, "cifar-10": 10, "cifar-100": 100}
+
+
+@pytest.mark.parametrize("data", SIZES)
+def test_an_experiment_forgets_what_the_paper_forgets(data: str) -> None:
+    """One class, ten of CIFAR-100; one to five classes at once, 10 to 50 of CIFAR-100; each set holds the former."""
+    step = 10 if data == "cifar-100" else 1
+    (table,), (ablation,) = experiments("table1", data, trials=3), experiments("ablation", data)
+    assert len(table.config.classes or ()) == step and ablation.config.classes == table.config.classes
+    assert set(table.config.methods) == set(methods())
+    several = [set(e.config.classes or ()) for e in experiments("multiclass", data)]
+    assert [len(s) for s in several] == [step * i for i in range(1, 6)]
+    assert all(a < b for a, b in pairwise(several))
+    assert all(0 <= k < SIZES[data] for k in CLASSES[data])
+
+
+def test_networks_are_shared_by_experiments_and_differ_between_trials() -> None:
+    (table,), several = experiments("table1", "svhn", trials=3), experiments("multiclass", "svhn")
+    originals = [t.original for t in trials(table.config, 10)]
+    assert len({o.key for o in originals}) == 3
+    assert all(trials(e.config, 10)[0].original == originals[0] for e in several)
+    assert all(t.twin is None and not t.references for t in trials(table.config, 10))
+
+
+def test_every_name_is_known() -> None:
+    assert set(METRICS) <= set(metrics())
+    assert all(find(name) for row, name in ABLATION.items() if row != "I")
+    for wrong in (("table2", "svhn", "cpu"), ("table1", "mnist", "cpu"), ("table1", "svhn", "gpu")):
+        with pytest.raises(InvalidRequest, match="there is no"):
+            experiments(wrong[0], wrong[1], preset=wrong[2])
+    with pytest.raises(InvalidRequest, match="at least 1"):
+        experiments("table1", "svhn", trials=0)
+
+
+def test_the_papers_numbers() -> None:
+    """Some of each table, typed in anew."""
+    found = reported("table1", "svhn", "salun")
+    assert found is not None and found.retain == (78.81, 4.85) and found.forget == (3.56, 0.56)
+    found = reported("ablation", "cifar-100", "IV")
+    assert found is not None and found.retain == (73.41, 0.47) and found.forget == (0.3, 0.22)
+    found = reported("multiclass", "cifar-10", "5", "unsc_paper")
+    assert found is not None and found.retain == (96.15, 0.13) and found.forget == (0.68, 0.52)
+    assert reported("table1", "svhn", "ssd") is None and reported("multiclass", "svhn", "7", "retrain") is None
+    for data in SIZES:
+        assert reported("table1", data, "original") == reported("ablation", data, "I")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A run of SVHN's table whose results are there, made up."""
+    (experiment,) = experiments("table1", "svhn", trials=2)
+    config = replace(experiment.config, methods=("retrain", "unsc", "ssd"))
+    run = Run(tmp_path / "run", config)
+    run.__dict__["trials"] = trials(config, 10)  # without reading the data set
+    numbers = {"original": (90, 80), "retrain": (91, 0), "unsc": (90.5, 0.25), "ssd": (60, 1)}
+    for trial in run.trials:
+        for method, (retain, forget) in numbers.items():
+            values = {"retain_test_acc": retain + trial.number, "forget_test_acc": forget}
+            content = {
+                "trial": trial.number,
+                "method": method,
+                "classes": trial.classes,
+                "seed": 0,
+                "settings": {},
+                "cost": {"seconds": 2.0 + trial.number, "peak_mib": 1.0},
+                "diverged": "the loss became nan" if method == "ssd" else None,
+                "measured": {"values": {k: {"value": v, "n": 5} for k, v in values.items()}, "skipped": {}},
+                "versions": {},
+            }
+            write_json(run.result_path(trial, method), content)
+    return run
+
+
+def test_results_are_kept_with_how_they_came_about(run: Run, tmp_path: Path) -> None:
+    (experiment,) = experiments("table1", "svhn", trials=2)
+    experiment = replace(experiment, config=run.config)
+    written = keep(experiment, run, tmp_path / "results")
+    assert len(written) == 2 * 4
+    content = json.loads(written[0].read_text())
+    assert content["network"]["name"] == "vgg11" and content["preset"] == "cpu"
+    assert content["hardware"]["cores"] and content["config"]["classes"] == [3] and content["protocol"]["epochs"]
+    found = list(records(tmp_path / "results"))
+    assert {(r.method, r.trial) for r in found} == {
+        (m, t) for m in ("original", "retrain", "unsc", "ssd") for t in (0, 1)
+    }
+
+
+def test_tables_are_made_from_the_files_alone(run: Run, tmp_path: Path) -> None:
+    (experiment,) = experiments("table1", "svhn", trials=2)
+    keep(replace(experiment, config=run.config), run, tmp_path / "results")
+    text = write_tables(tmp_path / "results").read_text()
+    split = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
+    rows = {first: rest for first, *rest in split}
+    assert rows["original"][:2] == ["90.5 ± 0.71", "80.0 ± 0.00"]  # 90 and 91
+    assert rows["original"][-2:] == ["95.52 ± 0.12", "91.30 ± 0.30"]  # the paper's
+    assert rows["unsc"][-2:] == ["", ""] and rows["ssd †"][0] == "60.5 ± 0.71"
+    assert "ssd: the loss became nan" in text and "n = 2 trials, forgotten: 3" in text
+    (tmp_path / "results/svhn/table1/trial-0/unsc.json").write_text("{")
+    with pytest.raises(InvalidData, match=r"unsc\.json is not a result"):
+        write_tables(tmp_path / "results")
