@@ -7,7 +7,7 @@ The stages underneath: `collect_moments`, `class_bases` and `null_space`, `unlea
 `audit`. Other methods behind one signature: `unsc.methods`; all of them compared: `unsc.compare`.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 from unsc.audit import Audit, audit
 from unsc.errors import EmptyNullSpace, InvalidData, InvalidRequest, UnscError, UnsupportedModel

@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import Subset
 
 from unsc.bench.figures import contour
-from unsc.errors import EmptyNullSpace
+from unsc.errors import EmptyNullSpace, InvalidRequest
 from unsc.progress import quiet
 from unsc.samples import Batch, read, read_labels
 
@@ -78,6 +78,11 @@ def test_a_full_space_is_an_error() -> None:
     data = torch.utils.data.TensorDataset(inputs, torch.arange(2).repeat_interleave(64))
     with pytest.raises(EmptyNullSpace, match="no layer has directions both"):
         contour.measure(model, data, Batch(inputs, data.tensors[1]), num_classes=10, energy=1.0, merge_energy=1.0)
+
+
+def test_the_original_must_be_a_point(digits_model: nn.Module, few: Subset, judged: Batch) -> None:
+    with pytest.raises(InvalidRequest, match="points=4; give an odd number"):
+        contour.measure(digits_model, few, judged, num_classes=10, points=4)
 
 
 def test_the_picture_needs_the_file_alone(exact: dict, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def samples() -> Batch:
 
 def test_four_panels_of_what_the_last_layer_sees(samples: Batch) -> None:
     calls = Calls()
-    found = latent.measure(network(1.0), network(2.0), samples, classes=(0,), embed=calls)
+    found = latent.measure(network(1.0), network(2.0), network(1.0), samples, classes=(0,), embed=calls)
     assert list(found["panels"]) == ["original, all", "unlearned, all", "original, retained", "unlearned, retained"]
     for panel, scale, shown in zip(found["panels"].values(), (1, 2, 1, 2), (0, 0, 20, 20), strict=True):
         assert panel["labels"] == samples.labels[shown:].tolist()
@@ -56,33 +56,45 @@ def test_four_panels_of_what_the_last_layer_sees(samples: Batch) -> None:
 
 def test_the_unlearned_start_where_the_original_ended(samples: Batch) -> None:
     calls = Calls()
-    latent.measure(network(1.0), network(2.0), samples, classes=(0,), embed=calls)
+    latent.measure(network(1.0), network(2.0), network(1.0), samples, classes=(0,), embed=calls)
     for original, unlearned in (calls.given[:2], calls.given[2:]):
         assert original[1] is None and unlearned[1] is not None
         assert np.array_equal(unlearned[1], original[0][:, :2])
 
 
 def test_shares_of_neighbours(samples: Batch) -> None:
-    found = latent.measure(network(1.0), network(1.0, 0.0), samples, classes=(0,), embed=Calls())["neighbours"]
+    found = latent.measure(network(1.0), network(1.0, 0.0), network(1.0), samples, classes=(0,), embed=Calls())[
+        "neighbours"
+    ]
     assert found["original"]["forgotten"] == 1.0  # all 15 are of the same group
     mixed = found["original"]["retained"]
     assert 0.5 * (1 + 0.3) < mixed < 0.5 * (1 + 0.6)  # half of them pure, half of them of two classes
     assert 0.3 < found["unlearned"]["forgotten"] < 0.7  # the first and the third group are in one place
 
 
+def test_accuracy_is_the_network_s_own(samples: Batch) -> None:
+    unlearned = network(1.0)
+    with torch.no_grad():
+        unlearned[1].weight.zero_()
+        unlearned[1].bias.copy_(torch.tensor([0.0, 1.0, 0.0]))  # all is class 1
+    found = latent.measure(network(1.0), unlearned, network(1.0), samples, classes=(0,), embed=Calls())["accuracy"]
+    assert found["unlearned"] == {"forgotten": 0.0, "retained": 0.75}
+    assert found["original"].keys() == found["retrained"].keys() == {"forgotten", "retained"}
+
+
 def test_a_sample_is_not_its_own_neighbour() -> None:
     twins = Batch(torch.zeros(8, 2), torch.arange(8) % 4)
-    found = latent.measure(network(1.0), network(1.0), twins, classes=(0,), embed=Calls())["neighbours"]
+    found = latent.measure(network(1.0), network(1.0), network(1.0), twins, classes=(0,), embed=Calls())["neighbours"]
     assert found["original"] == {"forgotten": pytest.approx(1 / 7), "retained": pytest.approx(1 / 7)}
 
 
 def test_without_umap_the_error_says_what_to_install(samples: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "umap", None)
     with pytest.raises(InvalidRequest, match=r"pip install 'unsc\[figures\]'"):
-        latent.measure(network(1.0), network(2.0), samples, classes=(0,))
+        latent.measure(network(1.0), network(2.0), network(1.0), samples, classes=(0,))
 
 
 def test_the_picture_needs_the_file_alone(samples: Batch, tmp_path: Path) -> None:
-    found = latent.measure(network(1.0), network(2.0), samples, classes=(0,), embed=Calls())
+    found = latent.measure(network(1.0), network(2.0), network(1.0), samples, classes=(0,), embed=Calls())
     latent.draw(json.loads(json.dumps(found)), tmp_path / "latent.png")
     assert (tmp_path / "latent.png").read_bytes().startswith(b"\x89PNG")

@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from unsc.bench.cli import app
 from unsc.bench.figures import toy
+from unsc.bench.figures.make import measure_missing
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +49,9 @@ def test_the_same_seed_gives_the_same(content: dict) -> None:
 def test_the_picture_needs_the_file_alone(content: dict, tmp_path: Path) -> None:
     toy.draw(json.loads(json.dumps(content)), tmp_path / "toy.png")
     assert (tmp_path / "toy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_draws_what_was_measured(content: dict, tmp_path: Path) -> None:
+    measure_missing({"toy": lambda: content}, tmp_path / "toy")
+    done = CliRunner().invoke(app, ["figures", "--data", "toy", "--out", str(tmp_path)])
+    assert done.exit_code == 0 and (tmp_path / "toy" / "toy.png").exists(), done.output

@@ -110,9 +110,9 @@ def method(
 
 
 def methods() -> dict[str, Method]:
-    """Every method by name, controls last."""
+    """Every method by name, in alphabetical order, controls last."""
     _load()
-    return dict(sorted(_METHODS.items(), key=lambda item: item[1].control))
+    return dict(sorted(_METHODS.items(), key=lambda item: (item[1].control, item[0])))
 
 
 def find(name: str) -> Method:

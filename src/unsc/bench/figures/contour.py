@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from unsc.errors import EmptyNullSpace
+from unsc.errors import EmptyNullSpace, InvalidRequest
 from unsc.files import write_whole
 from unsc.layers import Layer, parameters_of
 from unsc.models import working_copy
@@ -44,6 +44,8 @@ def measure(
 
     Both coefficients go from `-reach` to `reach` in an odd number of `points`; 1 is a change as large as the weights.
     """
+    if points < 3 or points % 2 == 0:
+        raise InvalidRequest(f"points={points}; give an odd number of at least 3, so that the original is one of them")
     bases, layers = _bases(model, fitted, num_classes, energy, samples_per_class, seed, progress)
     retained = sorted(bases.by_class)
     space = bases.null_space(retained, merge_energy=merge_energy)

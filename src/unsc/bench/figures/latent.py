@@ -15,7 +15,8 @@ from torch import nn
 from unsc.errors import InvalidRequest
 from unsc.evaluation.features import layer_inputs
 from unsc.files import write_whole
-from unsc.samples import Batch
+from unsc.models import working_copy
+from unsc.samples import Batch, logits_of
 
 Embed: TypeAlias = Callable[[np.ndarray, "np.ndarray | None"], np.ndarray]
 """Features (n, values), and places (n, 2) to start from if there are any, to places (n, 2)."""
@@ -41,39 +42,40 @@ def umap_embedding(features: np.ndarray, start: np.ndarray | None) -> np.ndarray
 def measure(
     original: nn.Module,
     unlearned: nn.Module,
+    retrained: nn.Module,
     samples: Batch,
     *,
     classes: tuple[int, ...],
     embed: Embed = umap_embedding,
 ) -> dict[str, Any]:
-    """Places of test `samples` in four embeddings.
+    """Places of test `samples` in four embeddings, and numbers that need none.
 
     The unlearned network's start from the original's places, so that what did not change stays where it was; an
-    embedding is free up to turns and folds, and two that start apart cannot be compared. The numbers do not depend on
-    it: mean share, in the features themselves, of a sample's 15 nearest neighbours that are of its own class.
+    embedding is free up to turns and folds, and two that start apart cannot be compared. The numbers, for the retrained
+    network too: accuracy, and the mean share, in the features themselves, of a sample's 15 nearest neighbours that are
+    of its own class, both 0 to 1.
     """
     labels = samples.labels.cpu()
     gone = torch.isin(labels, torch.tensor(classes)).numpy()
-    seen = {"original": original, "unlearned": unlearned}
-    features = {name: list(layer_inputs(model, samples).values())[-1].numpy() for name, model in seen.items()}
+    networks = {"original": original, "unlearned": unlearned, "retrained": retrained}
+    features = {name: list(layer_inputs(model, samples).values())[-1].numpy() for name, model in networks.items()}
     panels: dict[str, Any] = {}
     for part, shown in (("all", np.ones_like(gone)), ("retained", ~gone)):
         places = None
-        for name, values in features.items():
-            places = embed(values[shown], places)
+        for name in ("original", "unlearned"):
+            places = embed(features[name][shown], places)
             panels[f"{name}, {part}"] = {
                 "x": [round(float(x), 2) for x in places[:, 0]],
                 "y": [round(float(y), 2) for y in places[:, 1]],
                 "labels": labels[torch.from_numpy(shown)].tolist(),
             }
     own = {name: _own_class(values, labels.numpy()) for name, values in features.items()}
+    right = {name: _right(model, samples) for name, model in networks.items()}
     return {
         "forgotten": list(classes),
         "samples": len(samples),
-        "neighbours": {
-            name: {"forgotten": float(share[gone].mean()), "retained": float(share[~gone].mean())}
-            for name, share in own.items()
-        },
+        "neighbours": {name: _two(share, gone) for name, share in own.items()},
+        "accuracy": {name: _two(hits, gone) for name, hits in right.items()},
         "panels": panels,
     }
 
@@ -88,7 +90,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
     grid = figure.subplots(2, 2, sharex="row", sharey="row")
     forgotten = set(content["forgotten"])
     kept = sorted({k for panel in content["panels"].values() for k in panel["labels"]} - forgotten)
-    # Ten colours without a red one; with more classes than that neighbours in number share none.
+    # Nine strong and nine pale colours, none of them red; beyond 18 classes they are used again.
     palette = [c for i, c in enumerate(colormaps["tab20"].colors) if i not in (6, 7)]  # type: ignore[attr-defined]
     order = [*range(0, 18, 2), *range(1, 18, 2)]
     colours = {k: palette[order[i % 18]] for i, k in enumerate(kept)} | dict.fromkeys(forgotten, "#c0392b")
@@ -101,6 +103,8 @@ def draw(content: dict[str, Any], path: Path) -> None:
                 axes.scatter(x, y, s=4, color=colours[k], linewidths=0, label=_label(k, forgotten) if first else None)
         axes.set_title(_title(name, content), fontsize=9)
         axes.set(xticks=[], yticks=[])
+    reference = "; ".join(f"{part}: {_numbers(content, 'retrained', part)}" for part in ("forgotten", "retained"))
+    figure.suptitle(f"What the last layer sees. For comparison, the retrained network:\n{reference}", fontsize=9)
     figure.legend(loc="outside lower center", ncols=10, frameon=False, fontsize=8, markerscale=3, handletextpad=0.1)
     FigureCanvasAgg(figure)
     write_whole(path, lambda p: figure.savefig(p, dpi=150))
@@ -111,11 +115,29 @@ def _label(k: int, forgotten: set[int]) -> str:
 
 
 def _title(panel: str, content: dict[str, Any]) -> str:
-    network, _, part = panel.partition(", ")
-    share = {name: f"{100 * value:.0f} %" for name, value in content["neighbours"][network].items()}
-    if part == "all":
-        return f"{network}, all samples\nneighbours of forgotten samples are of their class: {share['forgotten']}"
-    return f"{network}, without the forgotten\nneighbours of retained samples are of their class: {share['retained']}"
+    network, _, shown = panel.partition(", ")
+    part = "forgotten" if shown == "all" else "retained"
+    first = "all samples" if shown == "all" else "without the forgotten"
+    return f"{network}, {first}\n{part}: {_numbers(content, network, part)}"
+
+
+def _numbers(content: dict[str, Any], network: str, part: str) -> str:
+    accuracy, share = (content[what][network][part] for what in ("accuracy", "neighbours"))
+    return f"accuracy {100 * accuracy:.0f} %, neighbours of the same class {100 * share:.0f} %"
+
+
+def _two(values: np.ndarray, gone: np.ndarray) -> dict[str, float]:
+    """Means over the forgotten and over the retained samples."""
+    return {"forgotten": float(values[gone].mean()), "retained": float(values[~gone].mean())}
+
+
+@torch.no_grad()
+def _right(model: nn.Module, samples: Batch) -> np.ndarray:
+    """Which samples are classified right, bool (n,)."""
+    working = working_copy(model)
+    batch = samples.for_model(working)
+    pieces = torch.arange(len(batch), device=batch.labels.device).split(256)
+    return torch.cat([logits_of(working, batch[p]).argmax(dim=1) == batch.labels[p] for p in pieces]).cpu().numpy()
 
 
 def _own_class(features: np.ndarray, labels: np.ndarray) -> np.ndarray:

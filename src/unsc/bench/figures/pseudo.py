@@ -56,7 +56,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
         wrap=True,
     )
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     FigureCanvasAgg(figure)
     write_whole(path, lambda p: figure.savefig(p, dpi=150))
 

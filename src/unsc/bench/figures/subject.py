@@ -84,7 +84,7 @@ class Subject:
         if unlearned.model is None:
             raise Diverged(f"{_METHOD} fell apart on {data.name}: {unlearned.diverged}; there is no network to show")
         samples = read(data.test, some.tolist())
-        found = latent.measure(self.original, unlearned.model, samples, classes=self.trial.classes)
+        found = latent.measure(self.original, unlearned.model, self.retrained, samples, classes=self.trial.classes)
         return self._about() | {"settings": unlearned.settings} | found
 
     def _model(self, training: Training) -> nn.Module:
