@@ -62,14 +62,26 @@ def test_log_odds_far_outside_give_the_model_away_and_stay_finite() -> None:
     assert roc(positives, negatives).auc().item() == 1.0
 
 
-def test_a_shadow_is_judged_by_the_others() -> None:
-    """Each held-out score is that of a fit to the other shadows; two shadows leave too few."""
+def test_each_fold_leaves_a_shadow_out_and_scores_all_alike() -> None:
     generator = torch.Generator().manual_seed(5)
-    unlearned, retrained = (torch.randn(4, 7, generator=generator, dtype=torch.float64) for _ in range(2))
-    found = lira.held_out_scores(unlearned, retrained)
-    assert len(found) == 4
-    torch.testing.assert_close(found[1], lira.score(retrained[1], unlearned, retrained[[0, 2, 3]]))
-    far = retrained.clone()
-    far[1] += 1e3  # a shadow that is unlike the others must not vouch for itself
-    assert (lira.held_out_scores(unlearned, far)[1] > lira.score(far[1], unlearned, far)).any()
-    assert lira.held_out_scores(unlearned, retrained[:2]) == []
+    unlearned, retrained, unseen = (torch.randn(4, 7, generator=generator, dtype=torch.float64) for _ in range(3))
+    judged, unseen = unseen[0], unseen[1:3]
+    positives, negatives = (x.view(4, -1, 7) for x in lira.attack(judged, unseen, unlearned, retrained))
+    assert positives.shape == (4, 1, 7) and negatives.shape == (4, 2 + 1, 7)
+    rest = retrained[[0, 2, 3]]
+    for found, model in zip((*positives[1], *negatives[1]), (judged, *unseen, retrained[1]), strict=True):
+        torch.testing.assert_close(found, lira.score(model, unlearned, rest))
+    few, alone = lira.attack(judged, unseen[:0], unlearned, retrained[:2])
+    assert torch.equal(few, alone)  # nobody else to compare with
+
+
+def test_a_retrained_model_is_at_chance() -> None:
+    """All models alike: the mean AUC over draws of models is 0.5, within three standard errors. Judged models that
+    were scored by more shadows than those to compare with would be below."""
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(400):
+        models = torch.randn(10, 40, generator=generator, dtype=torch.float64)
+        found.append(roc(*lira.attack(models[0], models[1:3], models[3:6], models[6:])).auc())
+    aucs = torch.stack(found)
+    assert abs(aucs.mean() - 0.5) < 3 * aucs.std() / 20 < 0.02

@@ -23,49 +23,27 @@ Out = Annotated[Path, typer.Option(help="Folder for results, tables and figures.
 _WORK, _OUT = Path("runs/bench"), Path("results")
 
 
-@app.command()
-def table1(
-    data: Data = "fashion-mnist",
-    folder: Folder = None,
-    preset: Preset = "cpu",
-    trials: Trials = 1,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    work: Work = _WORK,
-    out: Out = _OUT,
-) -> None:
-    """All methods, one class forgotten (ten of CIFAR-100); the membership attack is part of it."""
-    _run("table1", data, folder, preset, trials, seed, jobs, work, out)
+def _table(name: str, about: str) -> None:
+    """Add a command that carries out the experiments of a table."""
+
+    def command(
+        data: Data = "fashion-mnist",
+        folder: Folder = None,
+        preset: Preset = "cpu",
+        trials: Trials = 1,
+        seed: Seed = 0,
+        jobs: Jobs = None,
+        work: Work = _WORK,
+        out: Out = _OUT,
+    ) -> None:
+        _run(name, data, folder, preset, trials, seed, jobs, work, out)
+
+    app.command(name, help=about)(command)
 
 
-@app.command()
-def ablation(
-    data: Data = "fashion-mnist",
-    folder: Folder = None,
-    preset: Preset = "cpu",
-    trials: Trials = 1,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    work: Work = _WORK,
-    out: Out = _OUT,
-) -> None:
-    """Rows I to V: original, retrained, random labels, null space, pseudo-labels; and ours."""
-    _run("ablation", data, folder, preset, trials, seed, jobs, work, out)
-
-
-@app.command()
-def multiclass(
-    data: Data = "fashion-mnist",
-    folder: Folder = None,
-    preset: Preset = "cpu",
-    trials: Trials = 1,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    work: Work = _WORK,
-    out: Out = _OUT,
-) -> None:
-    """One to five classes forgotten at once, 10 to 50 of CIFAR-100."""
-    _run("multiclass", data, folder, preset, trials, seed, jobs, work, out)
+_table("table1", "All methods, one class forgotten (ten of CIFAR-100); the membership attack is part of it.")
+_table("ablation", "Rows I to V: original, retrained, random labels, null space, pseudo-labels; and ours.")
+_table("multiclass", "One to five classes forgotten at once, 10 to 50 of CIFAR-100.")
 
 
 @app.command()

@@ -22,12 +22,12 @@ def write_tables(folder: Path) -> Path:
     """Write `README.md` into a folder of results."""
     found = list(records(folder))
     parts = [_HEADER]
-    for data in _DATA:
-        of_data = [record for record in found if record.data == data]
-        if of_data:
-            parts.append(f"## {data}\n\n{_setting(of_data)}")
-            parts += [make(data, of_data) for make in (table1, ablation, multiclass) if make(data, of_data)]
-            parts += _pictures(folder, data)
+    for data in ("toy", *_DATA):
+        of_data, pictures = [record for record in found if record.data == data], _pictures(folder, data)
+        if of_data or pictures:
+            parts += [f"## {data}"] + ([_setting(of_data)] if of_data else [])
+            parts += [text for make in (table1, ablation, multiclass) if (text := make(data, of_data))]
+            parts += pictures
     path = folder / "README.md"
     text = "\n\n".join(parts) + "\n"
     write_whole(path, lambda p: p.write_text(text))

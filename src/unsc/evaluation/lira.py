@@ -29,23 +29,33 @@ def spread(shadows: int) -> Spread:
 
 
 def score(judged: Tensor, unlearned: Tensor, retrained: Tensor) -> Tensor:
-    """The log-likelihood ratio of each sample, (n,): positive where unlearned explains it better than never seen.
+    """The log-likelihood ratio of each sample, (..., n): positive where unlearned explains it better than never seen.
 
-    From the log-odds of the judged model (n,) and of shadow models, two or more of each kind, (models, n).
+    From the log-odds of judged models (..., n) and of shadow models, two or more of each kind, (models, n).
     """
     how = spread(min(len(unlearned), len(retrained)))
     return _log_density(judged, unlearned, how) - _log_density(judged, retrained, how)
 
 
-def held_out_scores(unlearned: Tensor, retrained: Tensor) -> list[Tensor]:
-    """The scores (n,) of each retrained shadow as if it were judged: it is left out of its own fit.
+def attack(judged: Tensor, unseen: Tensor, unlearned: Tensor, retrained: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores of the judged model, and of retrained ones to compare with, each (folds * models * n,).
 
-    With two shadows nothing is left to fit a variance to, and the list is empty.
+    From the log-odds (n,) of the judged model, and (models, n) of retrained models that are no shadows and of the
+    shadows. Each retrained shadow is left out in turn and joins those to compare with: two models differ as a whole,
+    whatever they were trained on, and it takes several to know by how much. All models of a fold are scored by the
+    same fit, which none of them took part in, so that a judged model which was retrained itself is at chance. With two
+    shadows nothing would be left to fit a variance to, and none is left out.
     """
     everyone = range(len(retrained))
     if len(everyone) < 3:
-        return []
-    return [score(retrained[j], unlearned, retrained[[i for i in everyone if i != j]]) for j in everyone]
+        others = unseen if len(unseen) else judged[None]
+        return score(judged, unlearned, retrained), score(others, unlearned, retrained).flatten()
+    positives, negatives = [], []
+    for j in everyone:
+        rest = retrained[[i for i in everyone if i != j]]
+        positives.append(score(judged, unlearned, rest))
+        negatives.append(score(torch.cat([unseen, retrained[j : j + 1]]), unlearned, rest).flatten())
+    return torch.cat(positives), torch.cat(negatives)
 
 
 def _log_density(x: Tensor, shadows: Tensor, how: Spread) -> Tensor:

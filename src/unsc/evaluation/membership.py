@@ -130,10 +130,7 @@ def retained_privacy(case: Case) -> dict[str, Value]:
     ),
 )
 def shadow_attack(case: Case) -> dict[str, Value]:
-    """Positives: this model's scores. Negatives: all retrained models' on the same samples, which are drawn together.
-
-    Two models differ as a whole, whatever they were trained on: several retrained ones are needed to know by how much.
-    """
+    """Positives: this model's scores. Negatives: all retrained models' on the same samples, drawn together."""
     assert case.shadows is not None and case.retrained is not None
     shadows = case.shadows
     fewest = min(len(shadows.unlearned), len(shadows.retrained))
@@ -150,16 +147,16 @@ def shadow_attack(case: Case) -> dict[str, Value]:
         return torch.stack([log_odds(case.logits("forget_train", model), labels) for model in models])
 
     of_shadows = odds(*shadows.unlearned), odds(*shadows.retrained)
-    positives = lira.score(odds(case.model)[0], *of_shadows)
-    each = [lira.score(odds(model)[0], *of_shadows) for model in unseen] + lira.held_out_scores(*of_shadows)
-    negatives = torch.cat(each or [positives])
-    draw = lambda t: _both(roc(positives, negatives, (t, t.repeat(1, len(negatives) // len(labels)))))  # noqa: E731
+    judged, size = odds(case.model)[0], len(labels)
+    positives, negatives = lira.attack(judged, odds(*unseen) if unseen else judged[:0].view(0, size), *of_shadows)
+    p, n = len(positives) // size, len(negatives) // size
+    draw = lambda t: _both(roc(positives, negatives, (t.repeat(1, p), t.repeat(1, n))))  # noqa: E731
     bounds = intervals(draw, [len(labels)], seed=case.seed)
     detail = {
         "unlearned_shadows": len(shadows.unlearned),
         "retrained_shadows": len(shadows.retrained),
         "variance": lira.spread(fewest),
-        "retrained_models": len(each),
+        "retrained_models": len(unseen) + (len(shadows.retrained) if len(shadows.retrained) > 2 else 0),
         "smallest_fpr": 1 / len(negatives),
         "chance": 0.5,
     }
