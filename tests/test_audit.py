@@ -129,6 +129,8 @@ def test_unusable_models_are_refused(digits: Split, digits_model: nn.Module) -> 
 def test_the_data_may_name_classes_twice_or_in_any_order(digits: Split, digits_model: nn.Module) -> None:
     train, test = _few(digits.train, 2), _few(digits.test, 2)
     a, b = (audit(digits_model, train, test, classes=c, names=QUICK[:2]) for c in ([5, 3, 3], (3, 5)))
+    one, same = (audit(digits_model, train, test, classes=c, names=QUICK[:1]).model for c in (3, [3]))
+    assert one == same
     assert a.model == b.model and a.model.values["forget_test_acc"].n == 4
 
 

@@ -95,7 +95,7 @@ def test_an_audit_beside_what_retraining_gets() -> None:
             )
         )
     )
-    assert beside[0] == [forget, "50.000", "49.000 to 51.000", "50", "lower", "0.000", "logit_mask"]
+    assert beside[0] == [forget, "50.000", "49.000 to 51.000", "50", "lower", "0.000", "mask"]
     assert beside[1] == [retain, "96.000", "95.000 to 97.000", "50", "higher", "95.000", "all"]
     bare = Audit(Measured({"forget_test_acc": Value(1.0, 3)}, {}), None, None, {})
     assert _shown(audit_table(bare))[0][2] == ""

@@ -56,7 +56,7 @@ def audit(
     train: Dataset,
     test: Dataset,
     *,
-    classes: Iterable[int],
+    classes: Iterable[int] | int,
     original: nn.Module | None = None,
     retrained: nn.Module | None = None,
     twin: nn.Module | None = None,
@@ -69,7 +69,7 @@ def audit(
     (`original`) and one that was trained without the classes (`retrained`, and a second one as `twin`) more can be
     measured. `names` asks for these metrics alone.
     """
-    chosen = tuple(sorted(set(classes)))
+    chosen = tuple(sorted({classes} if isinstance(classes, int) else set(classes)))
     parts = _parts(train, test, chosen)
     num_classes = _count({"model": model, "original": original, "retrained": retrained, "twin": twin}, train)
     _check(chosen, parts, num_classes)

@@ -48,8 +48,10 @@ def read_weights(path: Path) -> dict[str, Any]:
     except FileNotFoundError as e:
         raise InvalidData(f"there is no file {path}; give the weights of the model") from e
     except Exception as e:  # a damaged pickle can make its reader raise anything
-        first = str(e).splitlines()[0] if str(e) else type(e).__name__
-        raise InvalidData(f"cannot read {path} ({first}); give .safetensors, or tensors alone by torch.save") from e
+        raise InvalidData(
+            f"cannot read {path} ({type(e).__name__}): it is damaged, or holds more than tensors. Give a .safetensors "
+            "file, or what torch.save(model.state_dict(), ...) wrote"
+        ) from e
     state = content.get("state_dict", content) if isinstance(content, dict) else content
     if not isinstance(state, dict) or not all(torch.is_tensor(v) for v in state.values()):
         raise InvalidData(f"{path} holds no state dict; save model.state_dict()")

@@ -10,6 +10,8 @@ from unsc.evaluation.measures import Measured, Value, metrics
 from unsc.methods import find, methods
 from unsc.tune import Tuned
 
+_SHORT = {"logit_mask": "mask", "bias_shift": "bias", "head_only": "head"}
+
 
 def methods_table() -> Table:
     """Every method, what it needs and what can be tuned."""
@@ -70,7 +72,7 @@ def audit_table(result: Audit) -> Table:
             str(value.n),
             better,
             "?" if reference is None else f"{reference.value:.3f}",
-            "?" if fooled is None else ", ".join(fooled) or "none",
+            "?" if fooled is None else ", ".join(_SHORT.get(control, control) for control in fooled) or "none",
         )
     return table
 

@@ -61,3 +61,9 @@ def test_rows_begin_with_the_references_and_ours_and_end_with_controls(compariso
 def test_it_is_drawn(comparison: Comparison, tmp_path: Path) -> None:
     scorecard(tmp_path / "card.png", comparison)
     assert (tmp_path / "card.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_methods_with_settings_in_brackets_have_a_row(comparison: Comparison, tmp_path: Path) -> None:
+    cells = {**comparison.cells, "unsc[budget=0.1]": comparison.cells["unsc"]}
+    scorecard(tmp_path / "card.png", Comparison(cells, 2))
+    assert _rows(Comparison(cells, 2))[2:4] == ["unsc", "finetune"]

@@ -125,3 +125,15 @@ def test_brackets_that_make_no_sense_are_refused(name: str, registered) -> None:
 
 def test_commas_in_brackets_do_not_part_names() -> None:
     assert split_names("a, b[x=1, y=2],c") == ["a", "b[x=1, y=2]", "c"]
+
+
+def test_a_method_may_be_given_by_name_or_as_the_function(registered, digits_problem: Problem) -> None:
+    def as_it_was(problem: Problem, *, lr: float = 1.0) -> nn.Module:
+        return problem.copy()
+
+    method(needs=())(as_it_was)
+    for given in ("as_it_was", as_it_was, find("as_it_was"), "as_it_was[lr=2.0]"):
+        assert apply(given, digits_problem).model is not None
+    assert apply("as_it_was[lr=2.0]", digits_problem).settings == {"lr": 2.0}
+    with pytest.raises(InvalidRequest, match="no method"):
+        apply(len, digits_problem)

@@ -10,7 +10,7 @@ from unsc.compare.table import Comparison
 from unsc.evaluation.fooled import ALL, shortfall
 from unsc.evaluation.measures import Metric
 from unsc.files import write_whole
-from unsc.methods import methods
+from unsc.methods import find
 
 _UTILITY = ("retain_test_acc", "neighbour_harm")
 """Shown although the original is as good as retraining on them: full colour is ten points worse than retraining."""
@@ -41,7 +41,7 @@ def scorecard(path: Path, comparison: Comparison) -> None:
     axes.xaxis.tick_top()
     axes.tick_params(length=0, labelsize=8)
     axes.spines[:].set_visible(False)
-    controls = sum(methods()[name].control for name in rows if name in methods())
+    controls = sum(find(name).control for name in rows if name != ORIGINAL)
     for line in (2, len(rows) - controls):
         axes.axhline(line, color="#444444", linewidth=1)
     axes.set_xlabel("white: like retraining; red: like the original (retained accuracy: ten points worse)", fontsize=8)
@@ -56,10 +56,9 @@ def _tells(metric: Metric, comparison: Comparison) -> bool:
 
 
 def _rows(comparison: Comparison) -> list[str]:
-    known = methods()
     first = [name for name in (RETRAIN, ORIGINAL) if name in comparison.cells]
     rest = [name for name in comparison.cells if name not in first]
-    return first + sorted(rest, key=lambda name: (known[name].control, name != "unsc"))
+    return first + sorted(rest, key=lambda name: (find(name).control, name != "unsc"))
 
 
 def _distance(method: str, metric: Metric, comparison: Comparison) -> float | None:

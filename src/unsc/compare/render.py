@@ -15,7 +15,7 @@ from unsc.compare.table import Comparison, Summary, write
 from unsc.evaluation.fooled import ALL
 from unsc.evaluation.measures import Metric
 from unsc.files import write_whole
-from unsc.methods import methods
+from unsc.methods import find
 
 HEADLINE = (
     "retain_test_acc",
@@ -135,8 +135,7 @@ def _grid(title: str, columns: Sequence[Metric], comparison: Comparison) -> Grid
         mark = " †" if comparison.diverged(method) else ""
         return (method + mark, *(_cell(comparison.summary(method, metric.name)) for metric in columns))
 
-    known = methods()
-    controls = [name for name in comparison.cells if name in known and known[name].control]
+    controls = [name for name in comparison.cells if name != ORIGINAL and find(name).control]
     first = [name for name in ("retrain", ORIGINAL) if name in comparison.cells]
     rest = [name for name in comparison.cells if name not in (*first, *controls)]
     about = (

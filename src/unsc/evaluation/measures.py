@@ -18,11 +18,11 @@ _ABOUT_NEEDS = {
     "original": "the model before unlearning (original=...)",
     "retrained": "a model retrained without what was forgotten (retrained=...)",
     "twin": "a second retrained model (twin=...)",
-    "references": "reference models trained on random halves of the data (references=...)",
-    "shadows": "shadow models, unlearned and retrained (shadows=...)",
-    "later": "a way to carry out a later request (later=...)",
-    "cost": "the cost of unlearning (cost=...)",
-    "retrained_cost": "the cost of retraining (retrained_cost=...)",
+    "references": "reference models trained on random halves of the data, which `unsc compare` trains",
+    "shadows": "shadow models, unlearned and retrained, which `unsc compare` makes",
+    "later": "a later request by the same method, as `unsc compare` makes it",
+    "cost": "the cost of unlearning, which `unsc compare` measures",
+    "retrained_cost": "the cost of retraining, which `unsc compare` measures",
 }
 
 

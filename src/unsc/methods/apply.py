@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import nn
 from unsc.cost import Cost, metered
 from unsc.errors import Diverged, EmptyNullSpace, UnsupportedModel
 from unsc.methods.problem import Problem
-from unsc.methods.registry import Method
+from unsc.methods.registry import Method, find
 from unsc.models import working_copy
 from unsc.samples import logits_of, read
 
@@ -31,8 +32,13 @@ class Applied:
     everything, no room to move."""
 
 
-def apply(method: Method, problem: Problem, **given: Any) -> Applied:
-    """Carry out `problem` by `method` with the settings `given`, defaults for the rest."""
+def apply(method: Method | str | Callable[..., nn.Module], problem: Problem, **given: Any) -> Applied:
+    """Carry out `problem` by `method` with the settings `given`, defaults for the rest.
+
+    The method may also be its name or the decorated function.
+    """
+    if not isinstance(method, Method):
+        method = find(method if isinstance(method, str) else getattr(method, "__name__", repr(method)))
     settings = method.settings(given)
     method.check(problem)
     torch.manual_seed(problem.seed)

@@ -132,7 +132,7 @@ def find(name: str) -> Method:
 
 def split_names(text: str) -> list[str]:
     """Names separated by commas, but for the commas between brackets."""
-    return [part.strip() for part in re.split(r",(?![^\[]*\])", text)]
+    return [part.strip() for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
 
 
 def _parse(name: str, settings: str) -> dict[str, Any]:
