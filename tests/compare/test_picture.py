@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from unsc.compare.picture import _distance, _rows, _tells, scorecard
+from unsc.compare.render import headline
 from unsc.compare.table import Comparison
 from unsc.evaluation.measures import metrics
 
@@ -64,6 +67,10 @@ def test_it_is_drawn(comparison: Comparison, tmp_path: Path) -> None:
 
 
 def test_methods_with_settings_in_brackets_have_a_row(comparison: Comparison, tmp_path: Path) -> None:
+    """In the picture, and in the terminal, where brackets could be taken for markup."""
     cells = {**comparison.cells, "unsc[budget=0.1]": comparison.cells["unsc"]}
     scorecard(tmp_path / "card.png", Comparison(cells, 2))
     assert _rows(Comparison(cells, 2))[2:4] == ["unsc", "finetune"]
+    console = Console(file=io.StringIO(), width=200)
+    headline(Comparison(cells, 2)).show(console)
+    assert "unsc[budget=0.1]" in console.file.getvalue()  # type: ignore[attr-defined]

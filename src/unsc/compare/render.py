@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from unsc.compare.cells import ORIGINAL
 from unsc.compare.picture import scorecard
@@ -78,7 +79,7 @@ class Grid:
             table.add_column(self.head[i], justify="right" if i else "left", no_wrap=not i)
         for block in self.blocks:
             for row in block:
-                table.add_row(*(row[i] for i in columns), style="bold" if row[0] == "unsc" else None)
+                table.add_row(*(Text(row[i]) for i in columns), style="bold" if row[0] == "unsc" else None)
             table.add_section()
         console.print(table)
 
