@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from unsc.progress import Progress, quiet
 from unsc.pseudo_labels import Targets, pseudo_labels, removed_classes
-from unsc.samples import Batch, join, logits_of
+from unsc.samples import Batch, all_logits, join
 from unsc.watch import Watch
 
 Step = Callable[[Batch, Tensor], None]
@@ -70,7 +70,7 @@ def run(
     """
     forgotten, watched = forgotten.for_model(model), watched.for_model(model)
     with torch.no_grad():
-        original = torch.cat([logits_of(model, part) for part in _parts(forgotten, 256)])
+        original = all_logits(model, forgotten)
     labels = pseudo_labels(original, removed_classes(forgotten.labels, original.shape[1], forget), targets=targets)
     removed = removed_classes(watched.labels, original.shape[1], forget)
     outcome, began = Outcome(), time.perf_counter()
@@ -111,7 +111,7 @@ def _order(size: int, schedule: Schedule, *, device: torch.device) -> Iterator[T
 @torch.no_grad()
 def still_known(model: nn.Module, watched: Batch, removed: Tensor) -> tuple[float, float]:
     """Percent of `watched` that `model` classifies as a class `removed` (n, classes) for it, and their mean mass."""
-    logits = torch.cat([logits_of(model, part) for part in _parts(watched, 256)]).float()
+    logits = all_logits(model, watched).float()
     known = removed.gather(1, logits.argmax(dim=1, keepdim=True)).float().mean().item()
     return 100 * known, (logits.softmax(dim=1) * removed).sum(dim=1).mean().item()
 
@@ -121,11 +121,6 @@ def _measure(outcome: Outcome, model: nn.Module, watched: Batch, removed: Tensor
     outcome.retained_kl = watch.kl(model)
     names = ("steps", "forget_acc", "forget_mass", "retained_kl")
     outcome.history.append({name: getattr(outcome, name) for name in names})
-
-
-def _parts(batch: Batch, size: int) -> Iterator[Batch]:
-    for chosen in torch.arange(len(batch), device=batch.labels.device).split(size):
-        yield batch[chosen]
 
 
 def _state(model: nn.Module) -> dict[str, Tensor]:

@@ -6,11 +6,10 @@ from rich.table import Table
 from rich.text import Text
 
 from unsc.audit import Audit
+from unsc.evaluation.fooled import in_words
 from unsc.evaluation.measures import Measured, Value, metrics
 from unsc.methods import find, methods
 from unsc.tune import Tuned
-
-_SHORT = {"logit_mask": "mask", "bias_shift": "bias", "head_only": "head"}
 
 
 def methods_table() -> Table:
@@ -63,16 +62,14 @@ def audit_table(result: Audit) -> Table:
     for name, value in result.model.values.items():
         metric = metrics()[name]
         reference = result.retrained.values.get(name) if result.retrained else None
-        fooled = result.fooled_by(name)
-        better = "as retrained" if metric.better == "reference" else metric.better
         table.add_row(
             f"{metric.title} ({metric.unit})" if metric.unit else metric.title,
             f"{value.value:.3f}",
             _interval(value),
             str(value.n),
-            better,
+            metric.direction,
             "?" if reference is None else f"{reference.value:.3f}",
-            "?" if fooled is None else ", ".join(_SHORT.get(control, control) for control in fooled) or "none",
+            in_words(result.fooled_by(name)),
         )
     return table
 

@@ -177,6 +177,17 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
     return logits
 
 
+def pieces(batch: Batch, size: int = 256) -> Iterator[Batch]:
+    """A batch of any size in batches of `size`."""
+    for chosen in torch.arange(len(batch), device=batch.labels.device).split(size):
+        yield batch[chosen]
+
+
+def all_logits(model: nn.Module, batch: Batch) -> Tensor:
+    """As `logits_of`, for a batch of any size, a piece at a time."""
+    return torch.cat([logits_of(model, piece) for piece in pieces(batch)])
+
+
 def check_logits(logits: Tensor) -> None:
     """Refuse what is not logits: NaN, Inf, a single class, or probabilities."""
     if not torch.isfinite(logits).all():

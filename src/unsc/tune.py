@@ -19,7 +19,7 @@ from unsc.methods import Method, Problem, apply
 from unsc.models import working_copy
 from unsc.progress import Progress, quiet
 from unsc.result import versions
-from unsc.samples import Batch, logits_of
+from unsc.samples import Batch, all_logits
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,5 @@ def accuracy(model: nn.Module, batch: Batch) -> float:
     """Percent of the samples that `model` classifies right."""
     working = working_copy(model)
     batch = batch.for_model(working)
-    pieces = torch.arange(len(batch), device=batch.labels.device).split(256)
-    right = sum(int((logits_of(working, batch[p]).argmax(dim=1) == batch.labels[p]).sum()) for p in pieces)
-    return 100 * right / len(batch)
+    right = all_logits(working, batch).argmax(dim=1) == batch.labels
+    return 100 * int(right.sum()) / len(batch)

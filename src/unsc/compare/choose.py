@@ -27,8 +27,7 @@ def choose(
         model = where.recipe(where.train, training.seed)
         advance()
     problem = where.problem(model, classes, seed=training.seed)
-    parts = where.parts_of("validation", classes)
-    validation = parts["retain_validation"], parts["forget_validation"]
+    validation = where.to_choose_by(classes)
     tuned = tune(chosen, problem, validation, trials=trials, seconds=seconds, path=path, progress=progress)
     applied = apply(chosen, problem, **tuned.best.settings)
     if applied.model is None:

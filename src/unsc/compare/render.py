@@ -13,7 +13,7 @@ from unsc.compare.cells import ORIGINAL
 from unsc.compare.picture import scorecard
 from unsc.compare.run import Finished
 from unsc.compare.table import Comparison, Summary, write
-from unsc.evaluation.fooled import ALL
+from unsc.evaluation.fooled import in_words
 from unsc.evaluation.measures import Metric
 from unsc.files import write_whole
 from unsc.methods import find
@@ -33,8 +33,6 @@ HEADLINE = (
 )
 """The metrics of the first table."""
 
-_BETTER = {"higher": "higher", "lower": "lower", "reference": "as retrained"}
-_SHORT = {"logit_mask": "mask", "bias_shift": "bias", "head_only": "head"}
 _TITLES = {
     "utility": "Utility",
     "distance": "Distance to retraining",
@@ -105,7 +103,7 @@ def legend(chosen: Iterable[Metric], comparison: Comparison) -> Grid:
         unit = f" ({metric.unit})" if metric.unit else ""
         reference = _cell(comparison.summary("retrain", metric.name))
         rows.append(
-            (metric.title, f"{metric.about}{unit}", _BETTER[metric.better], reference, _fooled(metric, comparison))
+            (metric.title, f"{metric.about}{unit}", metric.direction, reference, in_words(comparison.fooled(metric)))
         )
     return Grid("Metrics", ("metric", "what it measures", "better", "retraining gets", "fooled by"), (tuple(rows),))
 
@@ -140,8 +138,8 @@ def _grid(title: str, columns: Sequence[Metric], comparison: Comparison) -> Grid
     first = [name for name in ("retrain", ORIGINAL) if name in comparison.cells]
     rest = [name for name in comparison.cells if name not in (*first, *controls)]
     about = (
-        ("better", *(_BETTER[metric.better] for metric in columns)),
-        ("fooled by", *(_fooled(metric, comparison) for metric in columns)),
+        ("better", *(metric.direction for metric in columns)),
+        ("fooled by", *(in_words(comparison.fooled(metric)) for metric in columns)),
     )
     head = ("method", *(f"{m.title} ({m.unit})" if m.unit else m.title for m in columns))
     return Grid(title, head, (*(tuple(map(row, names)) for names in (first, rest, controls) if names), about))
@@ -153,13 +151,6 @@ def _title(metric: Metric) -> str:
 
 def _cell(summary: Summary | None) -> str:
     return "–" if summary is None else str(summary)
-
-
-def _fooled(metric: Metric, comparison: Comparison) -> str:
-    names = comparison.fooled(metric)
-    if names is None:
-        return "?"
-    return ALL if names == (ALL,) else ", ".join(_SHORT.get(name, name) for name in names) or "none"
 
 
 def write_report(finished: Finished, command: str, console: Console) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from unsc.cost import Cost
 from unsc.errors import InvalidData
 from unsc.models import working_copy
-from unsc.samples import Batch, logits_of
+from unsc.samples import Batch, all_logits
 
 Part: TypeAlias = Literal[
     "forget_train", "retain_train", "forget_validation", "retain_validation", "forget_test", "retain_test"
@@ -87,8 +87,7 @@ class Case:
         key = id(chosen), id(self.parts[part])
         if key not in self._logits:
             working, batch = working_copy(chosen), self.parts[part].for_model(chosen)
-            pieces = torch.arange(len(batch), device=batch.labels.device).split(256)
-            logits = torch.cat([logits_of(working, batch[piece]).cpu().double() for piece in pieces])
+            logits = all_logits(working, batch).cpu().double()
             self._logits[key] = chosen, self.parts[part], logits  # kept, so that nothing else can get their ids
         return self._logits[key][2]
 

@@ -19,6 +19,14 @@ ALL = "all"
 """Instead of names: the metric does not even tell the original from retraining."""
 
 
+_SHORT = {"logit_mask": "mask", "bias_shift": "bias", "head_only": "head"}
+
+
+def in_words(names: tuple[str, ...] | None) -> str:
+    """What `fooled_by` gives, for a table."""
+    return "?" if names is None else ", ".join(_SHORT.get(name, name) for name in names) or "none"
+
+
 def shortfall(metric: Metric, value: float, reference: float) -> float:
     """How much worse `value` is than what retraining gets, 0 if it is as good or better."""
     if metric.better == "reference":

@@ -45,6 +45,11 @@ class Metric:
     topic: str = ""
     """The file of that function: metrics of one topic share a table."""
 
+    @property
+    def direction(self) -> str:
+        """Which way is better, for a table."""
+        return "as retrained" if self.better == "reference" else self.better
+
 
 @dataclass(frozen=True)
 class Value:

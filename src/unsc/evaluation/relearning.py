@@ -16,7 +16,7 @@ from unsc.evaluation.measures import Metric, Value, measures
 from unsc.evaluation.utility import share
 from unsc.methods.training import descend
 from unsc.models import working_copy
-from unsc.samples import Batch, join, logits_of
+from unsc.samples import Batch, join, logits_of, pieces
 
 SAMPLES = {"relearn_0": 0, "relearn_10": 10, "relearn_100": 100, "relearn_full": None}
 """How many labelled forgotten training samples the attacker has; None for all."""
@@ -100,9 +100,8 @@ def relearned(attacked: WithNewHead, forget: Batch, retain: Batch, *, seed: int)
 @torch.no_grad()
 def _recognised(attacked: WithNewHead, batch: Batch) -> Tensor:
     """Which samples are classified correctly, bool (n,)."""
-    pieces = torch.arange(len(batch)).split(256)
-    hits = [attacked(piece).argmax(dim=1) == piece.labels for piece in (batch[p].for_model(attacked) for p in pieces)]
-    return torch.cat(hits).cpu()
+    on_device = (piece.for_model(attacked) for piece in pieces(batch))
+    return torch.cat([attacked(piece).argmax(dim=1) == piece.labels for piece in on_device]).cpu()
 
 
 def _attack(case: Case, model: nn.Module, wanted: int | None) -> tuple[Tensor, dict[str, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.errors import UnsupportedModel
+from unsc.methods import head
 from unsc.methods.problem import Problem
 from unsc.methods.registry import method
 from unsc.methods.search import Range
@@ -38,14 +39,14 @@ def boundary_expand(problem: Problem, *, lr: float = 1e-5, epochs: int = 10, bat
     """
     assert problem.forget is not None
     model = problem.copy()
-    head = find_head(model, read(problem.forget, [0]).for_model(model), problem.num_classes)
-    shadow = _shadow_unit(head, problem.generator())
-    with _recorded([head]) as seen:
+    last = find_head(model, read(problem.forget, [0]), problem.num_classes)
+    shadow = _shadow_unit(last, problem.generator())
+    with _inputs_of(last) as seen:
 
         def loss(batch: Batch) -> Tensor:
             seen.clear()
             logits = logits_of(model, batch)
-            widened = torch.cat([logits, shadow(seen[-1][1])], dim=1)
+            widened = torch.cat([logits, shadow(seen[-1])], dim=1)
             return F.cross_entropy(widened, torch.full_like(batch.labels, problem.num_classes))
 
         plan = passes(problem.forget, size=batch_size, epochs=epochs, seed=problem.seed)
@@ -54,23 +55,17 @@ def boundary_expand(problem: Problem, *, lr: float = 1e-5, epochs: int = 10, bat
     return model
 
 
-@torch.no_grad()
 def find_head(model: nn.Module, batch: Batch, num_classes: int) -> nn.Linear:
     """The Linear layer whose output on `batch` is the model's logits."""
-    candidates = [m for m in model.modules() if isinstance(m, nn.Linear) and m.out_features == num_classes]
-    with _recorded(candidates) as seen:
-        logits = logits_of(model, batch)
-    heads = [
-        m
-        for m, _, output in seen
-        if isinstance(m, nn.Linear) and output.shape == logits.shape and torch.equal(output, logits)
-    ]
-    if not heads:
+    try:
+        found = model.get_submodule(head.find_head(model, batch))
+    except UnsupportedModel as e:
         raise UnsupportedModel(
             f"no Linear layer of {type(model).__name__} gives its {num_classes} logits, so there is nowhere to add a "
             "shadow class; choose a method that needs no particular last layer, such as boundary_shrink or delete"
-        )
-    return heads[-1]
+        ) from e
+    assert isinstance(found, nn.Linear)
+    return found
 
 
 def _shadow_unit(head: nn.Linear, generator: torch.Generator) -> nn.Linear:
@@ -86,16 +81,11 @@ def _shadow_unit(head: nn.Linear, generator: torch.Generator) -> nn.Linear:
 
 
 @contextmanager
-def _recorded(modules: Iterable[nn.Linear]) -> Iterator[list[tuple[nn.Module, Tensor, Tensor]]]:
-    """Every call of `modules` while the context lasts: module, input (n, features), output (n, classes)."""
-    seen: list[tuple[nn.Module, Tensor, Tensor]] = []
-
-    def record(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        seen.append((module, args[0], output))
-
-    handles = [m.register_forward_hook(record) for m in modules]
+def _inputs_of(layer: nn.Linear) -> Iterator[list[Tensor]]:
+    """What `layer` is given, (n, features), at every call while the context lasts."""
+    seen: list[Tensor] = []
+    handle = layer.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
     try:
         yield seen
     finally:
-        for handle in handles:
-            handle.remove()
+        handle.remove()

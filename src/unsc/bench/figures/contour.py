@@ -22,7 +22,7 @@ from unsc.layers import Layer, parameters_of
 from unsc.models import working_copy
 from unsc.moments import collect_moments
 from unsc.progress import Advance, Progress, quiet
-from unsc.samples import Batch, batches, logits_of, read_labels
+from unsc.samples import Batch, all_logits, batches, read_labels
 from unsc.subspace import ClassBases, NullSpace, class_bases
 
 
@@ -154,10 +154,6 @@ class Plane:
             name = layer.name
             layer.write(self.centre[name] + within * self.within[name] + outside * self.outside[name], parameters)
         batch = batch.for_model(self.model)
-        pieces = torch.arange(len(batch), device=batch.labels.device).split(256)
-        total = sum(
-            F.cross_entropy(logits_of(self.model, batch[p]).double(), batch.labels[p], reduction="sum").item()
-            for p in pieces
-        )
+        total = F.cross_entropy(all_logits(self.model, batch).double(), batch.labels, reduction="sum").item()
         advance()
         return float(f"{total / len(batch):.6g}")

@@ -16,7 +16,7 @@ from unsc.errors import InvalidRequest
 from unsc.evaluation.features import layer_inputs
 from unsc.files import write_whole
 from unsc.models import working_copy
-from unsc.samples import Batch, logits_of
+from unsc.samples import Batch, all_logits
 
 Embed: TypeAlias = Callable[[np.ndarray, "np.ndarray | None"], np.ndarray]
 """Features (n, values), and places (n, 2) to start from if there are any, to places (n, 2)."""
@@ -136,8 +136,7 @@ def _right(model: nn.Module, samples: Batch) -> np.ndarray:
     """Which samples are classified right, bool (n,)."""
     working = working_copy(model)
     batch = samples.for_model(working)
-    pieces = torch.arange(len(batch), device=batch.labels.device).split(256)
-    return torch.cat([logits_of(working, batch[p]).argmax(dim=1) == batch.labels[p] for p in pieces]).cpu().numpy()
+    return (all_logits(working, batch).argmax(dim=1) == batch.labels).cpu().numpy()
 
 
 def _own_class(features: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from unsc.files import write_whole
 from unsc.models import working_copy
 from unsc.pseudo_labels import pseudo_labels, removed_classes
-from unsc.samples import Batch, logits_of
+from unsc.samples import Batch, all_logits
 
 
 def measure(
@@ -64,9 +64,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
 @torch.no_grad()
 def _logits(model: nn.Module, batch: Batch) -> Tensor:
     working = working_copy(model)
-    batch = batch.for_model(working)
-    pieces = torch.arange(len(batch), device=batch.labels.device).split(256)
-    return torch.cat([logits_of(working, batch[piece]).cpu() for piece in pieces])
+    return all_logits(working, batch.for_model(working)).cpu()
 
 
 def _shares(predicted: Tensor, num_classes: int) -> list[float]:
