@@ -26,12 +26,13 @@ def memory(now: int, peak: int) -> str:
 
 
 def test_cost_is_elapsed_time_and_the_peak_above_the_start(status: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter([10.0, 12.5])
+    ticks, work = iter([10.0, 12.5]), iter([3.0, 7.0])
     monkeypatch.setattr(cost.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(cost.time, "process_time", lambda: next(work))
     status.write_text(memory(now=102400, peak=999999))
     with metered() as spent:
         status.write_text(memory(now=103000, peak=102400 + 3072))
-    assert spent() == Cost(seconds=2.5, peak_mib=3.0)
+    assert spent() == Cost(seconds=2.5, peak_mib=3.0, cpu_seconds=4.0)
     assert (status.parent / "clear_refs").read_text() == "5"
 
 

@@ -1,4 +1,4 @@
-"""What work costs: seconds and memory."""
+"""What work costs: time and memory."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ class Cost:
     seconds: float
     peak_mib: float | None
     """None where the system cannot tell."""
+    cpu_seconds: float | None = None
+    """Time that all threads of the process were at work: what else the machine did meanwhile is not in it."""
 
 
 @contextmanager
 def metered() -> Iterator[Callable[[], Cost]]:
     """Measure a block: the function it yields gives the cost, once the block is done."""
     peak = _cuda_peak() if torch.cuda.is_available() and torch.cuda.is_initialized() else _process_peak()
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), time.process_time()
     done: list[Cost] = []
     try:
         yield lambda: done[0]
     finally:
-        done.append(Cost(time.perf_counter() - began, peak()))
+        done.append(Cost(time.perf_counter() - began, peak(), time.process_time() - worked))
 
 
 def _cuda_peak() -> Callable[[], float]:

@@ -29,8 +29,8 @@ from unsc.methods.logit_mask import LogitMask
 from unsc.models import editable_layers, working_copy
 from unsc.progress import Progress, quiet
 from unsc.request import make_request
-from unsc.result import versions
 from unsc.samples import as_batch
+from unsc.versions import versions
 from unsc.watch import drift
 
 _TITLES = {

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from unsc.files import new_folder, save_tensors, write_json
 from unsc.options import Options
 from unsc.request import Request
+from unsc.versions import versions
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,10 +48,3 @@ class Forgotten:
             write_json(part / "metrics.json", self.metrics | {"frozen": self.frozen})
             write_json(part / "config.json", config)
         return folder
-
-
-def versions() -> dict[str, str]:
-    """What this result was made with."""
-    from unsc import __version__
-
-    return {"unsc": __version__, "torch": torch.__version__, "python": platform.python_version()}

@@ -18,8 +18,8 @@ from unsc.files import write_json
 from unsc.methods import Method, Problem, apply
 from unsc.models import working_copy
 from unsc.progress import Progress, quiet
-from unsc.result import versions
 from unsc.samples import Batch, all_logits
+from unsc.versions import versions
 
 
 @dataclass(frozen=True)

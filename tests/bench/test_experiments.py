@@ -84,7 +84,7 @@ def run(tmp_path: Path) -> Run:
                 "classes": trial.classes,
                 "seed": 0,
                 "settings": {},
-                "cost": {"seconds": 2.0 + trial.number, "peak_mib": 1.0},
+                "cost": {"seconds": 9.0, "peak_mib": 1.0, "cpu_seconds": 2.0 + trial.number},
                 "diverged": "the loss became nan" if method == "ssd" else None,
                 "measured": {"values": {k: {"value": v, "n": 5} for k, v in values.items()}, "skipped": {}},
                 "versions": {},

@@ -44,6 +44,7 @@ def _table(name: str, about: str) -> None:
 _table("table1", "All methods, one class forgotten (ten of CIFAR-100); the membership attack is part of it.")
 _table("ablation", "Rows I to V: original, retrained, random labels, null space, pseudo-labels; and ours.")
 _table("multiclass", "One to five classes forgotten at once, 10 to 50 of CIFAR-100.")
+_table("classes", "Each class by itself (tens of CIFAR-100), the paper's step and ours as they come, nothing tuned.")
 
 
 @app.command()
@@ -116,7 +117,9 @@ def _run(
     out: Path,
 ) -> None:
     from unsc.bench.experiments import experiments
+    from unsc.bench.origin import origin
     from unsc.bench.record import keep
+    from unsc.bench.scenarios import data_folder
     from unsc.compare import compare
     from unsc.compare.render import write_report
     from unsc.progress import bar
@@ -128,7 +131,7 @@ def _run(
         models = work / "models" / experiment.config.data
         finished = compare(experiment.config, place, models=models, jobs=jobs, progress=bar)
         write_report(finished, f"unsc bench {table} --data {data} --preset {preset} --trials {trials}", console)
-        keep(experiment, finished.run, out)
+        keep(experiment, finished.run, out, origin(data, data_folder(data)))
         failed |= {f"{experiment.name} {what}": why for what, why in finished.failed.items()}
     _render(out)
     _end(failed)

@@ -36,6 +36,8 @@ METRICS = (
     "relearn_10",
     "seconds",
 )
+_ALONE = ("retain_test_acc", "forget_test_acc", "mia_confidence")
+"""Those that need no retrained network."""
 ABLATION = {
     "I": "original",
     "II": "retrain",
@@ -52,15 +54,17 @@ class Experiment:
     """One comparison that is part of a table."""
 
     table: str
-    """`table1`, `ablation` or `multiclass`."""
+    """`table1`, `ablation`, `multiclass` or `classes`."""
     data: str
     config: Config
 
     @property
     def name(self) -> str:
         """Its folder's name."""
-        count = len(self.config.classes or ())
-        return f"multiclass-{count}" if self.table == "multiclass" else self.table
+        classes = self.config.classes or ()
+        if self.table == "classes":
+            return "-".join(map(str, ("class", *classes)))
+        return f"multiclass-{len(classes)}" if self.table == "multiclass" else self.table
 
 
 def experiments(table: str, data: str, *, preset: str = "cpu", trials: int = 1, seed: int = 0) -> list[Experiment]:
@@ -78,15 +82,15 @@ def experiments(table: str, data: str, *, preset: str = "cpu", trials: int = 1, 
         (),
         trials=trials,
         seed=seed,
-        tune_trials=4,
-        tune_seconds=300.0,
+        tune_trials=3,
+        tune_seconds=600.0,
         shadows=0,
         metrics=METRICS,
         classes=tuple(sorted(CLASSES[data][: _AT_ONCE.get(data, 1)])),
-        retain_samples=6000,
-        judge_samples=5000,
-        settings=(("epochs", 2),) if preset == "cpu" else (),
     )
+    if preset == "cpu":
+        limits = {"retain_samples": 2000, "forget_samples": 1000, "judge_samples": 2000}
+        base = replace(base, settings=(("epochs", 2), ("max_passes", 8)), **limits)
     return _TABLES[table](data, base)
 
 
@@ -106,8 +110,18 @@ def _multiclass(data: str, base: Config) -> list[Experiment]:
     return [Experiment("multiclass", data, replace(chosen, classes=classes)) for classes in sets]
 
 
+def _classes(data: str, base: Config) -> list[Experiment]:
+    """Each class by itself, tens of CIFAR-100; no network is retrained, and nothing tuned."""
+    step = _AT_ONCE.get(data, 1)
+    order = CLASSES[data] if step > 1 else range(10)
+    sets = [order[i : i + step] for i in range(0, len(order), step)]
+    alone = replace(base, methods=("unsc_paper", "unsc"), metrics=_ALONE, tune_trials=0, judge_samples=1000)
+    return [Experiment("classes", data, replace(alone, classes=tuple(sorted(classes)))) for classes in sets]
+
+
 _TABLES: dict[str, Callable[[str, Config], list[Experiment]]] = {
     "table1": _table1,
     "ablation": _ablation,
     "multiclass": _multiclass,
+    "classes": _classes,
 }

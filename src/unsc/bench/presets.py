@@ -38,7 +38,9 @@ class Preset:
         """A new network for the data, its first weights drawn by the `seed`."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return network(self.network, len(split.classes), split.channels, self.width, **self.options)
+            made = network(self.network, len(split.classes), split.channels, self.width, **self.options)
+        # Convolutions take a third less time on a CPU.
+        return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ _TABLE = {
         cpu_options={"dropout": 0.2},  # few epochs leave little to regularise
     ),
     "svhn": _Row("vgg11", "crop", paper_width=1.0, cpu_width=0.25, cpu_epochs=8),
-    "cifar-10": _Row("allcnn", "crop-flip", paper_width=0.5, cpu_width=0.5, cpu_epochs=10),
-    "cifar-100": _Row("resnet18", "crop-flip", paper_width=1.0, cpu_width=0.25, cpu_epochs=15),
+    "cifar-10": _Row("allcnn", "crop-flip", paper_width=0.5, cpu_width=0.5, cpu_epochs=6),
+    "cifar-100": _Row("resnet18", "crop-flip", paper_width=1.0, cpu_width=0.25, cpu_epochs=8),
 }
 
 PRESETS: dict[str, dict[str, Preset]] = {

@@ -31,13 +31,14 @@ class Record:
     values: dict[str, float]
     """Metrics by name."""
     diverged: str | None
-    seconds: float
+    cpu_seconds: float | None
+    """Time that the method's threads were at work; None if it is not known."""
     content: dict[str, Any]
     """The file."""
 
 
-def keep(experiment: Experiment, run: Run, folder: Path) -> list[Path]:
-    """Copy what a run has found into `folder`, each result with its configuration, hardware and training."""
+def keep(experiment: Experiment, run: Run, folder: Path, files: dict[str, Any] | None = None) -> list[Path]:
+    """Copy what a run has found into `folder`, each result with its configuration, hardware, training and `files`."""
     name, _, how = experiment.config.data.partition("@")
     trained = preset(name, how or "cpu")
     about = {
@@ -48,6 +49,7 @@ def keep(experiment: Experiment, run: Run, folder: Path) -> list[Path]:
         "protocol": asdict(trained.protocol),
         "config": asdict(experiment.config),
         "hardware": hardware(),
+        "files": files,
     }
     written = []
     for trial in run.trials:
@@ -74,7 +76,7 @@ def records(folder: Path) -> Iterator[Record]:
                 tuple(content["classes"]),
                 values,
                 content["diverged"],
-                content["cost"]["seconds"],
+                content["cost"].get("cpu_seconds"),
                 content,
             )
         except (OSError, ValueError, LookupError, TypeError) as e:

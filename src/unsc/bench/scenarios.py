@@ -11,8 +11,9 @@ from torch.utils.data import Dataset, Subset
 
 from unsc.bench.datasets import load
 from unsc.bench.presets import preset, split_validation
-from unsc.bench.train import train
+from unsc.bench.train import Trained, train
 from unsc.compare.scenario import Scenario
+from unsc.cost import Cost
 from unsc.errors import InvalidRequest
 from unsc.samples import read_labels
 
@@ -23,11 +24,13 @@ def paper_scenario(dataset: str, name: str = "cpu", folder: Path | None = None) 
     chosen, split = preset(dataset, name), load(dataset, folder)
     kept, validation = split_validation(split.train, seed=0)
 
-    def trained(data: Dataset, seed: int, checkpoint: Path | None = None) -> nn.Module:
-        model = chosen.build(split, seed=seed)
-        return train(
-            model, data, _same_classes(validation, data), chosen.protocol, seed=seed, checkpoint=checkpoint, log=_log
-        ).model
+    def trained(data: Dataset, seed: int, checkpoint: Path | None = None) -> Trained:
+        model, held_out = chosen.build(split, seed=seed), _same_classes(validation, data)
+        return train(model, data, held_out, chosen.protocol, seed=seed, checkpoint=checkpoint, log=_log)
+
+    def resumable(data: Dataset, seed: int, checkpoint: Path) -> tuple[nn.Module, Cost]:
+        done = trained(data, seed, checkpoint)
+        return done.model, done.cost
 
     return Scenario(
         dataset if name == "cpu" else f"{dataset}@{name}",
@@ -36,8 +39,8 @@ def paper_scenario(dataset: str, name: str = "cpu", folder: Path | None = None) 
         split.test,
         len(split.classes),
         lambda: chosen.build(split, seed=0),
-        trained,
-        resumable=trained,
+        lambda data, seed: trained(data, seed).model,
+        resumable=resumable,
     )
 
 

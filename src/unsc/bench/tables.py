@@ -15,7 +15,13 @@ from unsc.methods import methods
 
 _DATA = ("fashion-mnist", "svhn", "cifar-10", "cifar-100")
 _OURS = ("retain_test_acc", "forget_test_acc", "mia_confidence", "tug_of_war", "relearn_10")
-_HEADS = ("retain %", "forget %", "MIA", "ToW", "relearn 10 %", "seconds")
+_HEADS = ("retain %", "forget %", "MIA", "ToW", "relearn 10 %", "CPU s")
+_BY_CLASS = {
+    ("original", "original"): _OURS[:2],
+    ("paper's step", "unsc_paper"): _OURS[:3],
+    ("ours", "unsc"): _OURS[:3],
+}
+"""The columns of the table by class: methods and metrics."""
 
 
 def write_tables(folder: Path) -> Path:
@@ -26,7 +32,7 @@ def write_tables(folder: Path) -> Path:
         of_data, pictures = [record for record in found if record.data == data], _pictures(folder, data)
         if of_data or pictures:
             parts += [f"## {data}"] + ([_setting(of_data)] if of_data else [])
-            parts += [text for make in (table1, ablation, multiclass) if (text := make(data, of_data))]
+            parts += [text for make in (table1, ablation, multiclass, classes) if (text := make(data, of_data))]
             parts += pictures
     path = folder / "README.md"
     text = "\n\n".join(parts) + "\n"
@@ -70,14 +76,43 @@ def multiclass(data: str, found: Sequence[Record]) -> str:
     return _table("Several classes at once", chosen, "classes and method", rows) if rows else ""
 
 
+def classes(data: str, found: Sequence[Record]) -> str:
+    """Each class by itself: a row for each, and their mean."""
+    chosen = [record for record in found if record.table == "classes"]
+    if not chosen:
+        return ""
+    sets = sorted({record.classes for record in chosen})
+    columns = {
+        f"{name} {_HEADS[_OURS.index(metric)]}": _by_class(chosen, method, metric)
+        for (name, method), metrics in _BY_CLASS.items()
+        for metric in metrics
+    }
+    rows = [(", ".join(map(str, one)), *(_cell(column.get(one, [])) for column in columns.values())) for one in sets]
+    mean = ("mean ± sd", *(_cell([x for values in column.values() for x in values]) for column in columns.values()))
+    title = f"Each class by itself (n = {len(sets)}, one network, nothing tuned)"
+    return Grid(title, ("class", *columns), (tuple(rows), (mean,))).markdown()
+
+
+def _by_class(found: Sequence[Record], method: str, metric: str) -> dict[tuple[int, ...], list[float]]:
+    """A metric of a method in all trials, by what was forgotten."""
+    values: dict[tuple[int, ...], list[float]] = {}
+    for record in found:
+        if record.method == method and metric in record.values:
+            values.setdefault(record.classes, []).append(record.values[metric])
+    return values
+
+
+def _cell(values: Sequence[float]) -> str:
+    return str(Summary.of(values)) if values else "–"
+
+
 def _row(name: str, found: Iterable[Record], paper: Reported | None) -> tuple[str, ...]:
     found = list(found)
     fallen = [record for record in found if record.diverged]
     cells = []
     for metric in _OURS:
-        values = [record.values[metric] for record in found if metric in record.values]
-        cells.append(str(Summary.of(values)) if values else "–")
-    seconds = str(Summary.of([record.seconds for record in found]))
+        cells.append(_cell([record.values[metric] for record in found if metric in record.values]))
+    seconds = _cell([record.cpu_seconds for record in found if record.cpu_seconds is not None])
     theirs = [f"{mean:.2f} ± {sd:.2f}" for mean, sd in (paper.retain, paper.forget)] if paper else ["", ""]
     return (f"{name} †" if fallen else name, *cells, seconds, *theirs)
 
@@ -95,7 +130,8 @@ def _table(title: str, found: Sequence[Record], first: str, rows: Sequence[tuple
 def _setting(found: Sequence[Record]) -> str:
     content = found[0].content
     network, protocol, config = content["network"], content["protocol"], content["config"]
-    return (
+    note = (content.get("files") or {}).get("note")
+    return (f"{note.rstrip('.')}. " if note else "") + (
         f"{network['name']} at width {network['width']}, preset `{content['preset']}`: {protocol['epochs']} epochs "
         f"({protocol['schedule']}), batches of {protocol['batch_size']}, learning rate {protocol['lr']}. Methods "
         f"were given at most {config['retain_samples']} retained samples and tuned with {config['tune_trials']} tries "

@@ -17,6 +17,7 @@ from unsc.bench.training.protocol import PAPER, Protocol
 from unsc.bench.training.random_state import seeded
 from unsc.bench.training.run import Epoch, Run
 from unsc.bench.training.samples import samples_of
+from unsc.cost import Cost
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.progress import Progress, quiet
 
@@ -62,6 +63,15 @@ class Trained:
 
     model: nn.Module
     history: tuple[Epoch, ...]
+
+    @property
+    def cost(self) -> Cost:
+        """The time of all epochs, those before an interruption included."""
+        worked = [epoch.cpu_seconds for epoch in self.history]
+        known = [seconds for seconds in worked if seconds is not None]
+        return Cost(
+            sum(epoch.seconds for epoch in self.history), None, sum(known) if len(known) == len(worked) else None
+        )
 
 
 def train(

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import Subset
+from torch.utils.data import Dataset, Subset
 
 from unsc.compare.plan import Config, Training, Trial, trials, tuning
 from unsc.compare.scenario import Scenario, scenario
@@ -21,8 +21,8 @@ from unsc.evaluation.case import Case, Later, References, Shadows
 from unsc.evaluation.measures import Measured, measure, metrics
 from unsc.files import load_tensors, save_tensors, write_json
 from unsc.methods import Applied, Method, Problem, apply, find
-from unsc.result import versions
 from unsc.tune import Tuned, tune
+from unsc.versions import versions
 
 ORIGINAL = "original"
 """The row of the network that has not forgotten anything."""
@@ -58,7 +58,7 @@ class Run:
 
     def trainings(self) -> list[Training]:
         """All networks, each once."""
-        wanted = [training for trial in self.trials for training in trial.trainings]
+        wanted = [x for trial in self.trials for x in trial.trainings if self._retrains or x is not trial.retrained]
         if self.config.tune_trials:
             wanted.append(tuning(self.config, self.scenario.num_classes)[0])
         return list({training.key: training for training in wanted}.values())
@@ -75,12 +75,13 @@ class Run:
         else:
             dataset = data.without(training.without)
         checkpoint = path.with_suffix(".pt")
-        with metered() as cost:
+        with metered() as metre:
             if data.resumable is None:
-                model = data.recipe(dataset, training.seed)
+                model, in_all = data.recipe(dataset, training.seed), None
             else:
-                model = data.resumable(dataset, training.seed, checkpoint)
-        about = {"kind": "model", "data": self.config.data, "training": training.key, "cost": asdict(cost())}
+                model, in_all = data.resumable(dataset, training.seed, checkpoint)
+        cost = replace(in_all, peak_mib=metre().peak_mib) if in_all else metre()
+        about = {"kind": "model", "data": self.config.data, "training": training.key, "cost": asdict(cost)}
         save_tensors(path, model.state_dict(), about)
         checkpoint.unlink(missing_ok=True)
 
@@ -172,11 +173,17 @@ class Run:
 
     def _problem(self, model: nn.Module, classes: Sequence[int], *, seed: int, gone: Sequence[int] = ()) -> Problem:
         problem = self.scenario.problem(model, classes, seed=seed, gone=gone)
-        most, retained = self.config.retain_samples, problem.retain
-        if most is None or retained is None or len(retained) <= most:  # type: ignore[arg-type]
-            return problem
-        some = torch.randperm(len(retained), generator=problem.generator())[:most]  # type: ignore[arg-type]
-        return replace(problem, retain=Subset(retained, some.tolist()))
+        draw = problem.generator()
+
+        def some(dataset: Dataset, most: int | None) -> Dataset:
+            size = len(dataset)  # type: ignore[arg-type]
+            if most is None or size <= most:
+                return dataset
+            return Subset(dataset, torch.randperm(size, generator=draw)[:most].tolist())
+
+        assert problem.retain is not None and problem.forget is not None
+        retain = some(problem.retain, self.config.retain_samples)
+        return replace(problem, retain=retain, forget=some(problem.forget, self.config.forget_samples))
 
     def _forgotten(self, method: str, model: nn.Module, classes: Sequence[int], **keywords: Any) -> nn.Module:
         applied = self._apply(method, model, classes, **keywords)
@@ -186,7 +193,7 @@ class Run:
 
     def _case(self, trial: Trial, method: str, applied: Applied, original: nn.Module) -> Case:
         assert applied.model is not None
-        retrained, retrained_cost = self.model(trial.retrained)
+        retrained, retrained_cost = self.model(trial.retrained) if self._retrains else (None, None)
         return Case(
             applied.model,
             self.scenario.num_classes,
@@ -205,6 +212,11 @@ class Run:
             retrained_cost=retrained_cost,
             seed=trial.original.seed,
         )
+
+    @property
+    def _retrains(self) -> bool:
+        """Whether anything is compared with a retrained network."""
+        return RETRAIN in self.config.methods or any(map(self._wants, ("retrained", "retrained_cost", "twin")))
 
     def _wants(self, need: str) -> bool:
         """Whether a metric that is asked for needs this."""

@@ -36,6 +36,8 @@ class Config:
     """Forget these in every trial, instead of another one in each."""
     retain_samples: int | None = None
     """Methods are given this many retained samples at most, retraining excepted."""
+    forget_samples: int | None = None
+    """And this many forgotten ones."""
     settings: tuple[tuple[str, Any], ...] = ()
     """Settings, by name, that every method which has them takes as given instead of tuning them."""
     judge_samples: int | None = None

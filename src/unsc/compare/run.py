@@ -26,7 +26,7 @@ from unsc.evaluation.measures import metrics
 from unsc.files import write_json
 from unsc.methods import find, methods, split_names
 from unsc.progress import Progress, quiet
-from unsc.result import versions
+from unsc.versions import versions
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from unsc.bench.datasets import load
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
 from unsc.bring import made_by
+from unsc.cost import Cost
 from unsc.errors import InvalidData, InvalidRequest, unknown
 from unsc.evaluation.case import Part
 from unsc.methods import Problem, Recipe
@@ -39,8 +40,8 @@ class Scenario:
     """A new, untrained network."""
     recipe: Recipe
     """Trains a new network on a data set with a seed."""
-    resumable: Callable[[Dataset, int, Path], nn.Module] | None = None
-    """The same with a file to keep what was reached, where training takes long."""
+    resumable: Callable[[Dataset, int, Path], tuple[nn.Module, Cost]] | None = None
+    """The same with a file to keep what was reached, where training takes long, and what it took from the start."""
 
     def __post_init__(self) -> None:
         for third in ("train", "validation", "test"):

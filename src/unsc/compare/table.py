@@ -15,7 +15,7 @@ from unsc.evaluation.fooled import fooled_by
 from unsc.evaluation.measures import Metric, metrics
 from unsc.files import write_json, write_whole
 from unsc.methods import methods
-from unsc.result import versions
+from unsc.versions import versions
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from unsc.compare.plan import Training, Trial
 from unsc.errors import Diverged
 from unsc.methods import Applied
 from unsc.progress import Progress, quiet
-from unsc.result import versions
 from unsc.samples import read
+from unsc.versions import versions
 
 _METHOD = "unsc"
 _LOSS_SAMPLES, _LATENT_SAMPLES = 500, 2000

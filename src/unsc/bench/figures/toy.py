@@ -22,10 +22,10 @@ from unsc.methods import Problem, apply, find
 from unsc.models import working_copy
 from unsc.moments import collect_moments
 from unsc.progress import Progress, quiet
-from unsc.result import versions
 from unsc.samples import as_batch
 from unsc.subspace import null_space
 from unsc.tune import tune
+from unsc.versions import versions
 
 TITLES = {
     "original": "original",

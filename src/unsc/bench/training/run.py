@@ -34,6 +34,8 @@ class Epoch:
     train_acc: float
     validation_acc: float | None
     seconds: float
+    cpu_seconds: float | None = None
+    """Time that all threads were at work; None in checkpoints of before it was measured."""
 
     def __str__(self) -> str:
         held_out = "" if self.validation_acc is None else f", validation {100 * self.validation_acc:.2f} %"
@@ -79,7 +81,7 @@ class Run:
 
     def epoch(self, advance: Advance) -> Epoch:
         """Train on every sample once, then measure."""
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         self.model.train()
         losses, hits, seen, rate = 0.0, 0, 0, 0.0
         first = len(self.history) * self.steps_per_epoch
@@ -94,7 +96,8 @@ class Run:
             # Training does not look at these statistics, so that it goes on as it would have.
             reestimate_batch_norm(self.model, self.sample)
         accuracy = None if self.validation is None else self._accuracy(self.validation)
-        done = Epoch(len(self.history) + 1, rate, losses / seen, hits / seen, accuracy, time.perf_counter() - began)
+        spent = time.perf_counter() - began, time.process_time() - worked
+        done = Epoch(len(self.history) + 1, rate, losses / seen, hits / seen, accuracy, *spent)
         self.history.append(done)
         if self.protocol.patience is not None and self._best_epoch() == done.number:
             self.best = copy.deepcopy(self.model.state_dict())
