@@ -113,10 +113,14 @@ def test_tables_are_made_from_the_files_alone(run: Run, tmp_path: Path) -> None:
     text = write_tables(tmp_path / "results").read_text()
     split = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
     rows = {first: rest for first, *rest in split}
-    assert rows["original"][:2] == ["90.5 ± 0.71", "80.0 ± 0.00"]  # 90 and 91
-    assert rows["original"][-2:] == ["95.52 ± 0.12", "91.30 ± 0.30"]  # the paper's
-    assert rows["unsc"][-2:] == ["", ""] and rows["ssd †"][0] == "60.5 ± 0.71"
-    assert "ssd: the loss became nan" in text and "n = 2 trials, forgotten: 3" in text
+    assert rows["original"][:3] == ["90.5 ± 0.71", "", "80.0 ± 0.00"]  # 90 and 91
+    assert rows["original"][-3:] == ["95.52 ± 0.12", "", "91.30 ± 0.30"]  # the paper's
+    assert rows["unsc"][1] == "+0.50 ± 0.00" and rows["retrain"][-2] == "+0.04"  # 95.56 - 95.52
+    assert rows["unsc"][6] == "2.50 ± 0.71"  # 2 and 3 seconds
+    assert rows["unsc"][-3:] == ["", "", ""] and rows["ssd †"][0] == "60.5 ± 0.71"
+    assert "ssd: the loss became nan" in text and "forgotten: 3 (n = 2 trials" in text
+    assert "vgg11 at width 0.25, 8 epochs" in text and "vgg11 at width 1, at most 200 epochs" in text
+    assert "at most 2000 retained and 1000 forgotten training samples" in text
     (tmp_path / "results/svhn/table1/trial-0/unsc.json").write_text("{")
     with pytest.raises(InvalidData, match=r"unsc\.json is not a result"):
         write_tables(tmp_path / "results")

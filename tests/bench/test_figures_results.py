@@ -15,7 +15,7 @@ from unsc.bench.record import records
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.files import write_json
 
-CONFIG = {"retain_samples": 1, "tune_trials": 1}
+CONFIG = {"settings": [], "retain_samples": 1, "tune_trials": 1}
 
 
 def result(
@@ -37,8 +37,8 @@ def result(
     }
     about = {"table": table, "data": "svhn", "preset": "cpu", "config": CONFIG, "network": {"name": "n", "width": 1}}
     content = {"method": method, "trial": trial, "classes": gone, "diverged": None, "cost": {"seconds": 1.0}}
-    protocol = {"epochs": 1, "schedule": "one-cycle", "batch_size": 1, "lr": 1.0}
-    hardware = {"cores": 1, "machine": "m"}
+    protocol = {"epochs": 1, "schedule": "one-cycle", "batch_size": 1, "lr": 1.0, "patience": None}
+    hardware = {"cores": 1, "machine": "m", "cuda": None}
     name = table if table == "table1" else f"{table}-{len(gone)}"
     write_json(
         out / "svhn" / name / f"trial-{trial}" / f"{method}.json",

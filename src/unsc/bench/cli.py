@@ -127,7 +127,7 @@ def _run(
     _read_from(folder)
     console, failed = Console(), {}
     for experiment in experiments(table, data, preset=preset, trials=trials, seed=seed):
-        place = work / experiment.config.data / experiment.name
+        place = work / experiment.config.data / experiment.comparison
         models = work / "models" / experiment.config.data
         finished = compare(experiment.config, place, models=models, jobs=jobs, progress=bar)
         write_report(finished, f"unsc bench {table} --data {data} --preset {preset} --trials {trials}", console)

@@ -59,6 +59,11 @@ class Experiment:
     config: Config
 
     @property
+    def comparison(self) -> str:
+        """The name of the comparison that it is part of: the ablation's rows are rows of table 1, and a few more."""
+        return "table1" if self.table == "ablation" else self.name
+
+    @property
     def name(self) -> str:
         """Its folder's name."""
         classes = self.config.classes or ()
@@ -83,7 +88,7 @@ def experiments(table: str, data: str, *, preset: str = "cpu", trials: int = 1, 
         trials=trials,
         seed=seed,
         tune_trials=3,
-        tune_seconds=600.0,
+        tune_seconds=60.0,
         shadows=0,
         metrics=METRICS,
         classes=tuple(sorted(CLASSES[data][: _AT_ONCE.get(data, 1)])),
@@ -104,8 +109,9 @@ def _ablation(data: str, base: Config) -> list[Experiment]:
 
 
 def _multiclass(data: str, base: Config) -> list[Experiment]:
+    """More and more classes, with the settings that methods come with."""
     step = _AT_ONCE.get(data, 1)
-    chosen = replace(base, methods=("retrain", "unsc_paper", "unsc", "logit_mask"))
+    chosen = replace(base, methods=("retrain", "unsc_paper", "unsc", "logit_mask"), tune_trials=0)
     sets = [tuple(sorted(CLASSES[data][:count])) for count in range(step, len(CLASSES[data]) + 1, step)]
     return [Experiment("multiclass", data, replace(chosen, classes=classes)) for classes in sets]
 

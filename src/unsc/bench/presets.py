@@ -68,7 +68,7 @@ _TABLE = {
     ),
     "svhn": _Row("vgg11", "crop", paper_width=1.0, cpu_width=0.25, cpu_epochs=8),
     "cifar-10": _Row("allcnn", "crop-flip", paper_width=0.5, cpu_width=0.5, cpu_epochs=6),
-    "cifar-100": _Row("resnet18", "crop-flip", paper_width=1.0, cpu_width=0.25, cpu_epochs=8),
+    "cifar-100": _Row("resnet18", "crop-flip", paper_width=1.0, cpu_width=0.25, cpu_epochs=6),
 }
 
 PRESETS: dict[str, dict[str, Preset]] = {

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 from unsc.bench.experiments import ABLATION
-from unsc.bench.paper import Reported, reported
+from unsc.bench.paper import reported
+from unsc.bench.presets import PRESETS
 from unsc.bench.record import Record, records
+from unsc.compare.cells import ORIGINAL
 from unsc.compare.render import Grid
 from unsc.compare.table import Summary
 from unsc.files import write_whole
@@ -22,6 +27,8 @@ _BY_CLASS = {
     ("ours", "unsc"): _OURS[:3],
 }
 """The columns of the table by class: methods and metrics."""
+
+_LIMITS = {"retained": "retain_samples", "forgotten": "forget_samples"}
 
 
 def write_tables(folder: Path) -> Path:
@@ -48,8 +55,9 @@ def table1(data: str, found: Sequence[Record]) -> str:
     known = methods()
     names = list(dict.fromkeys(record.method for record in chosen))
     order = sorted(names, key=lambda name: (name in known and known[name].control, _place(name), name))
-    rows = [_row(name, [r for r in chosen if r.method == name], reported("table1", data, name)) for name in order]
-    return _table("All methods", chosen, "method", rows)
+    rows = [_Row(name, [r for r in chosen if r.method == name], ("table1", data, name)) for name in order]
+    forgotten = "; ".join(dict.fromkeys(", ".join(map(str, record.classes)) for record in chosen))
+    return _table(f"All methods, forgotten: {forgotten}", chosen, "method", rows)
 
 
 def ablation(data: str, found: Sequence[Record]) -> str:
@@ -59,7 +67,7 @@ def ablation(data: str, found: Sequence[Record]) -> str:
     for name, method in ABLATION.items():
         of_row = [record for record in chosen if record.method == method]
         if of_row:
-            rows.append(_row(f"{name}: {method}", of_row, reported("ablation", data, name)))
+            rows.append(_Row(f"{name}: {method}", of_row, ("ablation", data, name)))
     return _table("Ablation", chosen, "row", rows) if rows else ""
 
 
@@ -71,8 +79,8 @@ def multiclass(data: str, found: Sequence[Record]) -> str:
         for method in ("original", "retrain", "unsc_paper", "unsc", "logit_mask"):
             of_row = [r for r in chosen if r.method == method and len(r.classes) == count]
             if of_row:
-                paper = reported("multiclass", data, str(count), method)
-                rows.append(_row(f"{count} classes: {method}", of_row, paper))
+                title = f"{count} class{'es' if count > 1 else ''}: {method}"
+                rows.append(_Row(title, of_row, ("multiclass", data, str(count), method)))
     return _table("Several classes at once", chosen, "classes and method", rows) if rows else ""
 
 
@@ -106,36 +114,82 @@ def _cell(values: Sequence[float]) -> str:
     return str(Summary.of(values)) if values else "–"
 
 
-def _row(name: str, found: Iterable[Record], paper: Reported | None) -> tuple[str, ...]:
-    found = list(found)
-    fallen = [record for record in found if record.diverged]
-    cells = []
-    for metric in _OURS:
-        cells.append(_cell([record.values[metric] for record in found if metric in record.values]))
-    seconds = _cell([record.cpu_seconds for record in found if record.cpu_seconds is not None])
-    theirs = [f"{mean:.2f} ± {sd:.2f}" for mean, sd in (paper.retain, paper.forget)] if paper else ["", ""]
-    return (f"{name} †" if fallen else name, *cells, seconds, *theirs)
+@dataclass(frozen=True)
+class _Row:
+    """A method's results, and where the paper's are."""
+
+    name: str
+    found: Sequence[Record]
+    paper: tuple[str, ...]
+
+    def cells(self, originals: Mapping[tuple, Record]) -> tuple[str, ...]:
+        """The gain is what is retained better than by the original of the same trial, in points of accuracy."""
+        fallen = any(record.diverged for record in self.found)
+        values = [_cell([r.values[metric] for r in self.found if metric in r.values]) for metric in _OURS]
+        gains = [
+            record.values[_OURS[0]] - originals[_request(record)].values[_OURS[0]]
+            for record in self.found
+            if record.method != ORIGINAL and _OURS[0] in record.values and _request(record) in originals
+        ]
+        seconds = _cell([record.cpu_seconds for record in self.found if record.cpu_seconds is not None])
+        name = f"{self.name} †" if fallen else self.name
+        return (name, values[0], _signed(gains), *values[1:], seconds, *self._theirs())
+
+    def _theirs(self) -> tuple[str, ...]:
+        paper = reported(*self.paper)
+        if paper is None:
+            return ("", "", "")
+        accuracies = [f"{mean:.2f} ± {sd:.2f}" for mean, sd in (paper.retain, paper.forget)]
+        original = reported(*self.paper[:-1], "I" if self.paper[0] == "ablation" else ORIGINAL)
+        itself = original is None or self.paper[-1] in ("I", ORIGINAL)
+        gain = "" if itself else f"{paper.retain[0] - original.retain[0]:+.2f}"  # type: ignore[union-attr]
+        return (accuracies[0], gain, accuracies[1])
 
 
-def _table(title: str, found: Sequence[Record], first: str, rows: Sequence[tuple[str, ...]]) -> str:
+def _request(record: Record) -> tuple:
+    return record.trial, record.classes
+
+
+def _signed(values: Sequence[float]) -> str:
+    return ("+" if fmean(values) > 0 else "") + _cell(values) if values else ""
+
+
+def _table(title: str, found: Sequence[Record], first: str, rows: Sequence[_Row]) -> str:
     trials = len({record.trial for record in found})
-    head = (first, *_HEADS, "paper: retain %", "paper: forget %")
-    classes = "; ".join(dict.fromkeys(", ".join(map(str, r.classes)) for r in found)) if title == "All methods" else ""
-    note = f"n = {trials} trial{'s' if trials > 1 else ''}" + (f", forgotten: {classes}" if classes else "")
+    head = (first, _HEADS[0], "gain", *_HEADS[1:], "paper: retain %", "paper: gain", "paper: forget %")
+    tries = found[0].content["config"]["tune_trials"]
+    tuned = f"settings chosen among up to {tries} on validation data" if tries else "nothing tuned"
+    note = f"n = {trials} trial{'s' if trials > 1 else ''}, {tuned}"
     fallen = {f"{r.method}: {r.diverged}" for r in found if r.diverged}
     marks = f"\n\n† fell apart in at least one trial: {'; '.join(sorted(fallen))}." if fallen else ""
-    return Grid(f"{title} ({note})", head, (tuple(rows),)).markdown() + marks
+    originals = {_request(record): record for record in found if record.method == ORIGINAL}
+    return Grid(f"{title} ({note})", head, (tuple(row.cells(originals) for row in rows),)).markdown() + marks
 
 
 def _setting(found: Sequence[Record]) -> str:
+    """What the networks and methods were given, and what differs from the paper."""
     content = found[0].content
-    network, protocol, config = content["network"], content["protocol"], content["config"]
+    network, config, hardware = content["network"], content["config"], content["hardware"]
+    theirs = PRESETS["paper"][content["data"]]
     note = (content.get("files") or {}).get("note")
-    return (f"{note.rstrip('.')}. " if note else "") + (
-        f"{network['name']} at width {network['width']}, preset `{content['preset']}`: {protocol['epochs']} epochs "
-        f"({protocol['schedule']}), batches of {protocol['batch_size']}, learning rate {protocol['lr']}. Methods "
-        f"were given at most {config['retain_samples']} retained samples and tuned with {config['tune_trials']} tries "
-        f"each on validation data. {content['hardware']['cores']} cores, {content['hardware']['machine']}, no GPU."
+    limits = [f"{most} {what}" for what, key in _LIMITS.items() if (most := config.get(key))]
+    given = [f"at most {' and '.join(limits)} training samples"] if limits else []
+    given += [f"`{name}={value}` where they have it" for name, value in config["settings"]]
+    lines = [f"{note.rstrip('.')}."] if note else []
+    lines += [
+        f"Preset `{content['preset']}`: {_training(network['name'], network['width'], content['protocol'])}.",
+        f"The paper: {_training(theirs.network, theirs.width, asdict(theirs.protocol))}, three trials, on a GPU.",
+        f"Methods were given {', '.join(given)}." if given else "",
+        f"{hardware['cores']} cores, {hardware['machine']}, {hardware['cuda'] or 'no GPU'}.",
+    ]
+    return " ".join(line for line in lines if line)
+
+
+def _training(network: str, width: float, protocol: Mapping[str, Any]) -> str:
+    most = "at most " if protocol["patience"] else ""
+    return (
+        f"{network} at width {width:g}, {most}{protocol['epochs']} epochs ({protocol['schedule']}), batches of "
+        f"{protocol['batch_size']}, learning rate {protocol['lr']:g}"
     )
 
 
@@ -152,7 +206,9 @@ def _place(name: str) -> int:
 _HEADER = """# The paper's experiments
 
 Made from the JSON files in this folder by `unsc bench render`; each file says how it came about. Accuracy on test data
-in percent, mean ± standard deviation over trials. MIA: share of forgotten training samples that the paper's attack
-takes for never seen. ToW: tug of war, 1 is like retraining. The paper's numbers are means over three trials of networks
-trained for up to 200 epochs on a GPU; ours, with the preset `cpu`, are trained for a few, so that the level differs and
-the comparison is that of each method with its own original. The three controls at the end of a table forget nothing."""
+in percent, mean ± standard deviation over trials. Gain: points of retained accuracy above the same trial's original.
+MIA: share of forgotten training samples that the paper's attack takes for never seen. ToW: tug of war, 1 is like
+retraining. Relearn: accuracy on forgotten test samples after learning ten training samples of each forgotten class
+again. CPU s: time that processors worked. Networks of the preset `cpu` are trained for a few epochs, so that the level
+differs from the paper's, and gains are what to compare. The three controls at the end of a table forget nothing.
+`unsc` is ours, `unsc_paper` the paper's step."""

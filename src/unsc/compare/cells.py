@@ -104,7 +104,7 @@ class Run:
             return
         training, classes = tuning(self.config, self.scenario.num_classes)
         problem = self._problem(self.model(training)[0], classes, seed=training.seed)
-        validation = self.scenario.to_choose_by(classes)
+        validation = self.scenario.to_choose_by(classes, most=self.config.judge_samples)
         budget: Any = {"trials": self.config.tune_trials, "seconds": self.config.tune_seconds}
         chosen = find(method)
         tune(chosen, problem, validation, given=self._given(chosen), path=self.tuned_path(method), **budget)

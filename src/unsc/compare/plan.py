@@ -41,7 +41,8 @@ class Config:
     settings: tuple[tuple[str, Any], ...] = ()
     """Settings, by name, that every method which has them takes as given instead of tuning them."""
     judge_samples: int | None = None
-    """Metrics are computed on this many training samples, forgotten and retained ones each, at most."""
+    """Metrics are computed on this many training samples, forgotten and retained ones each, at most, and settings are
+    chosen by this many validation samples."""
 
     def __post_init__(self) -> None:
         for name, least in (("trials", 1), ("tune_trials", 0), ("shadows", 0), ("seed", 0)):

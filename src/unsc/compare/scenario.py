@@ -104,9 +104,9 @@ class Scenario:
         found = self.positions(third, classes, most=most)
         return {name: read(getattr(self, third), chosen.tolist()) for name, chosen in found.items()}
 
-    def to_choose_by(self, classes: Sequence[int]) -> tuple[Batch, Batch]:
-        """The validation samples that settings are chosen by: retained and forgotten ones."""
-        parts = self.parts_of("validation", classes)
+    def to_choose_by(self, classes: Sequence[int], *, most: int | None = None) -> tuple[Batch, Batch]:
+        """The validation samples that settings are chosen by: retained and forgotten ones, `most` of each."""
+        parts = self.parts_of("validation", classes, most=most)
         return parts["retain_validation"], parts["forget_validation"]
 
     def positions(self, third: Third, classes: Sequence[int], *, most: int | None = None) -> dict[Part, Tensor]:
