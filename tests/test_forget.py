@@ -62,6 +62,17 @@ def some_records(split: Split, classes: tuple[int, ...] = (1, 4, 7), each: int =
 
 
 @pytest.mark.parametrize("step", STEPS)
+def test_the_memory_layout_of_weights_does_not_matter(digits: Split, digits_model: nn.Module, step: str) -> None:
+    other = copy.deepcopy(digits_model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    images = digits.test.tensors[0]
+    first, second = (
+        unsc.forget(m, digits.train, classes=[3], step=step, max_passes=1).model(images).softmax(1)
+        for m in (digits_model, other)
+    )
+    torch.testing.assert_close(first, second, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("classes", [(3,), (0, 8)])
 def test_whole_classes_are_forgotten(
     digits: Split, digits_model: nn.Module, step: str, classes: tuple[int, ...]

@@ -44,6 +44,25 @@ def test_networks_are_shared_by_experiments_and_differ_between_trials() -> None:
     assert all(t.twin is None and not t.references for t in trials(table.config, 10))
 
 
+@pytest.mark.parametrize("data", SIZES)
+def test_each_class_is_forgotten_once_and_nothing_is_retrained(data: str) -> None:
+    found = experiments("classes", data)
+    every = [k for e in found for k in e.config.classes or ()]
+    assert sorted(every) == sorted(CLASSES[data] if data == "cifar-100" else range(10)) and len(set(every)) == len(
+        every
+    )
+    assert len(set(every)) == len(every) and len({e.name for e in found}) == len(found)
+    needs = {need for e in found for name in e.config.metrics or () for need in metrics()[name].needs}
+    assert not needs & {"retrained", "retrained_cost"} and all("retrain" not in e.config.methods for e in found)
+
+
+def test_the_ablation_is_part_of_the_comparison_of_table_1() -> None:
+    (table,), (ablation,) = experiments("table1", "svhn", trials=3), experiments("ablation", "svhn")
+    assert ablation.comparison == table.comparison and ablation.name != table.name
+    assert ablation.config.fixed() == table.config.fixed()
+    assert len({e.comparison for e in experiments("multiclass", "svhn")}) == 5
+
+
 def test_every_name_is_known() -> None:
     assert set(METRICS) <= set(metrics())
     assert all(find(name) for row, name in ABLATION.items() if row != "I")
@@ -124,3 +143,21 @@ def test_tables_are_made_from_the_files_alone(run: Run, tmp_path: Path) -> None:
     (tmp_path / "results/svhn/table1/trial-0/unsc.json").write_text("{")
     with pytest.raises(InvalidData, match=r"unsc\.json is not a result"):
         write_tables(tmp_path / "results")
+
+
+def test_the_table_by_class_has_a_row_for_each_and_their_mean(run: Run, tmp_path: Path) -> None:
+    for name, retain in (("4", 90.0), ("7", 92.0)):
+        experiment = next(e for e in experiments("classes", "svhn") if e.name == f"class-{name}")
+        content = json.loads(run.result_path(run.trials[0], "unsc").read_text())
+        content |= {"classes": experiment.config.classes}
+        content["measured"]["values"] = {"retain_test_acc": {"value": retain, "n": 5}}
+        made = Run(tmp_path / name, replace(experiment.config, methods=("unsc",)))
+        made.__dict__["trials"] = trials(made.config, 10)
+        write_json(made.result_path(made.trials[0], "unsc"), content)
+        keep(experiment, made, tmp_path / "results", {"md5": {}, "note": "cropped anew."})
+    text = write_tables(tmp_path / "results").read_text()
+    split = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
+    rows = {first: rest for first, *rest in split}
+    where = rows["class"].index("ours retain %")
+    assert [rows[k][where] for k in ("4", "7", "mean ± sd")] == ["90.0", "92.0", "91.0 ± 1.41"]
+    assert rows["4"][0] == "–" and "cropped anew. Preset" in text

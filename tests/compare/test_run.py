@@ -185,13 +185,24 @@ def test_fewer_samples_are_judged_and_retained_if_so_asked(registered: None, tmp
     config = replace(
         QUICK, methods=("counts",), judge_samples=12, retain_samples=50, shadows=2, metrics=(*METRICS, "rmia_auc")
     )
+    config = replace(config, forget_samples=20)
     finished = compare(config, tmp_path)
     (cell,) = Comparison.read(finished.run).cells["counts"]
     assert finished.failed == {} and cell["measured"]["skipped"] == {}
     judged = {name: v["n"] for name, v in cell["measured"]["values"].items() if name in METRICS}
     assert {n for name, n in judged.items() if "train" in name} <= {12}
     assert judged["forget_test_acc"] == 25 and judged["retain_test_acc"] == 75  # test data is judged in full
-    assert set(sizes) == {(30, 50)}
+    assert set(sizes) == {(20, 50)}
+
+
+def test_no_network_is_retrained_that_nothing_is_compared_with(tmp_path: Path) -> None:
+    config = replace(QUICK, methods=("finetune",), classes=(1,))
+    finished = compare(config, tmp_path / "alone")
+    assert finished.failed == {} and set(_values(finished)["finetune"][0]) == set(METRICS)
+    assert [path.stem for path in (tmp_path / "alone/models").iterdir()] == ["full-0"]
+    for changed in ({"methods": ("retrain", "finetune")}, {"metrics": (*METRICS, "tug_of_war")}):
+        compare(replace(config, **changed), tmp_path / str(changed))
+        assert len(list((tmp_path / str(changed) / "models").iterdir())) == 2
 
 
 @pytest.mark.parametrize(
