@@ -195,6 +195,15 @@ def test_fewer_samples_are_judged_and_retained_if_so_asked(registered: None, tmp
     assert set(sizes) == {(20, 50)}
 
 
+def test_given_settings_are_for_all_methods_or_for_one(tmp_path: Path) -> None:
+    given = (("epochs", 2), ("finetune.lr", 0.5), ("other.lr", 0.1))
+    names = ("finetune", "finetune[lr=0.25]", "gradient_ascent")
+    run = Run(tmp_path, replace(QUICK, methods=names, settings=given))
+    assert run.settings("finetune") == {"epochs": 2, "lr": 0.5}
+    assert run.settings("finetune[lr=0.25]") == {"epochs": 2}  # its name decides
+    assert run.settings("gradient_ascent") == {"epochs": 2}
+
+
 def test_no_network_is_retrained_that_nothing_is_compared_with(tmp_path: Path) -> None:
     config = replace(QUICK, methods=("finetune",), classes=(1,))
     finished = compare(config, tmp_path / "alone")

@@ -43,7 +43,7 @@ def test_a_class_is_forgotten_as_by_forget(smaller: Problem, digits, method, opt
     step = {} if method is unsc else {"step": "paper"}
     dataset = Subset(digits.train, retain + gone)
     expected = package.forget(smaller.model, dataset, classes=[3], seed=3, **step, **options).model
-    found = method(smaller, **options)
+    found = method(smaller, **options).model
     assert all(map(torch.equal, found.parameters(), expected.parameters()))
     assert not all(map(torch.equal, found.parameters(), smaller.model.parameters()))
 
@@ -54,7 +54,13 @@ def test_records_are_forgotten_as_by_forget(smaller: Problem, digits) -> None:
     where = indices(smaller)[0]
     dataset = Subset(digits.train, where[10:] + where[:10])
     expected = package.forget(smaller.model, dataset, indices=range(290, 300), seed=3, max_passes=1).model
-    assert all(map(torch.equal, unsc(records, max_passes=1).parameters(), expected.parameters()))
+    assert all(map(torch.equal, unsc(records, max_passes=1).model.parameters(), expected.parameters()))
+
+
+def test_what_is_measured_on_the_way_is_noted(smaller: Problem) -> None:
+    applied = apply("unsc", smaller, max_passes=1)
+    assert 0 < applied.noted["passes"] <= 1 and applied.noted["retained_kl"] >= 0
+    assert apply("logit_mask", smaller).noted == {}
 
 
 def test_defaults_are_those_of_forget() -> None:

@@ -36,6 +36,8 @@ METRICS = (
     "relearn_10",
     "seconds",
 )
+_SHORT = (("epochs", 2), ("unsc.max_passes", 2), ("unsc_paper.max_passes", 8))
+"""What methods may take on a CPU."""
 _ALONE = ("retain_test_acc", "forget_test_acc", "mia_confidence")
 """Those that need no retrained network."""
 ABLATION = {
@@ -95,7 +97,7 @@ def experiments(table: str, data: str, *, preset: str = "cpu", trials: int = 1, 
     )
     if preset == "cpu":
         limits = {"retain_samples": 2000, "forget_samples": 1000, "judge_samples": 2000}
-        base = replace(base, settings=(("epochs", 2), ("max_passes", 8)), **limits)
+        base = replace(base, settings=_SHORT, **limits)
     return _TABLES[table](data, base)
 
 

@@ -122,7 +122,9 @@ class Run:
         return bool(self.config.tune_trials and chosen.search.keys() - self._given(chosen))
 
     def _given(self, method: Method) -> dict[str, Any]:
-        return {name: value for name, value in self.config.settings if name in method.defaults}
+        plain = method.name.partition("[")[0]
+        named = {name.removeprefix(f"{plain}."): value for name, value in self.config.settings}
+        return {name: value for name, value in named.items() if name in method.defaults.keys() - method.decided}
 
     def judge(self, trial: Trial, method: str) -> None:
         """Let a method forget, and measure what came of it; a method that falls apart has that as its result."""
@@ -142,6 +144,7 @@ class Run:
             "later": trial.later,
             "seed": trial.original.seed,
             "settings": applied.settings,
+            "noted": applied.noted,
             "cost": asdict(applied.cost),
             "diverged": applied.diverged,
             "measured": {"values": {}, "skipped": {}},

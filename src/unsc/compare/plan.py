@@ -39,7 +39,8 @@ class Config:
     forget_samples: int | None = None
     """And this many forgotten ones."""
     settings: tuple[tuple[str, Any], ...] = ()
-    """Settings, by name, that every method which has them takes as given instead of tuning them."""
+    """Settings, by name, that every method which has them takes as given instead of tuning them; `method.name` is for
+    one method alone."""
     judge_samples: int | None = None
     """Metrics are computed on this many training samples, forgotten and retained ones each, at most, and settings are
     chosen by this many validation samples."""

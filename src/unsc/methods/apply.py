@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,8 +11,9 @@ from torch import nn
 from unsc.cost import Cost, metered
 from unsc.errors import Diverged, EmptyNullSpace, UnsupportedModel
 from unsc.methods.problem import Problem
-from unsc.methods.registry import Method, find
+from unsc.methods.registry import Method, Run, find
 from unsc.models import working_copy
+from unsc.result import Forgotten
 from unsc.samples import logits_of, read
 
 _PROBED = 256
@@ -30,9 +30,11 @@ class Applied:
     diverged: str | None
     """Why the result is not usable or hardly so, or None: weights or outputs that are not finite, one class for
     everything, no room to move."""
+    noted: dict[str, Any] = field(default_factory=dict)
+    """Numbers that the method measured itself, by name: passes, steps, how far retained predictions moved."""
 
 
-def apply(method: Method | str | Callable[..., nn.Module], problem: Problem, **given: Any) -> Applied:
+def apply(method: Method | str | Run, problem: Problem, **given: Any) -> Applied:
     """Carry out `problem` by `method` with the settings `given`, defaults for the rest.
 
     The method may also be its name or the decorated function.
@@ -42,15 +44,21 @@ def apply(method: Method | str | Callable[..., nn.Module], problem: Problem, **g
     settings = method.settings(given)
     method.check(problem)
     torch.manual_seed(problem.seed)
-    model, diverged = None, None
+    given_back, diverged = None, None
     with metered() as cost:
         try:
-            model = method.run(problem, **settings)
+            given_back = method.run(problem, **settings)
         except (Diverged, EmptyNullSpace, torch.linalg.LinAlgError) as e:  # type: ignore[attr-defined]
             diverged = str(e)
+    model, noted = (given_back.model, _numbers(given_back)) if isinstance(given_back, Forgotten) else (given_back, {})
     if model is not None:
         diverged = _fell_apart(model, problem)
-    return Applied(model if _usable(model) else None, settings, cost(), diverged)
+    return Applied(model if _usable(model) else None, settings, cost(), diverged, noted)
+
+
+def _numbers(result: Forgotten) -> dict[str, Any]:
+    """The single values among what a result has measured."""
+    return {name: value for name, value in result.metrics.items() if isinstance(value, int | float)}
 
 
 def _usable(model: nn.Module | None) -> bool:

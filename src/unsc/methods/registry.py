@@ -27,7 +27,9 @@ from torch import nn
 from unsc.errors import InvalidRequest, listing, unknown
 from unsc.methods.problem import Problem
 from unsc.methods.search import Space
+from unsc.result import Forgotten
 
+Run: TypeAlias = Callable[..., nn.Module | Forgotten]
 Need: TypeAlias = Literal["forget", "retain", "recipe"]
 Kind: TypeAlias = Literal["classes", "records"]
 
@@ -40,10 +42,10 @@ _ABOUT_NEEDS = {
 
 @dataclass(frozen=True)
 class Method:
-    """A way to forget: `run(problem, **settings)` gives a new model."""
+    """A way to forget: `run(problem, **settings)` gives a new model, or one with what was measured on the way."""
 
     name: str
-    run: Callable[..., nn.Module]
+    run: Run
     needs: tuple[Need, ...]
     """What it cannot do without."""
     kinds: tuple[Kind, ...]
@@ -58,6 +60,11 @@ class Method:
         """Its settings, as published where they are."""
         parameters = list(inspect.signature(self.run).parameters.values())[1:]
         return {p.name: p.default for p in parameters}
+
+    @property
+    def decided(self) -> dict[str, Any]:
+        """The settings that its name has in brackets."""
+        return dict(self.run.keywords) if isinstance(self.run, partial) else {}
 
     @property
     def about(self) -> str:
@@ -91,10 +98,10 @@ def method(
     search: Mapping[str, Space] | None = None,
     kinds: tuple[Kind, ...] = ("classes", "records"),
     control: bool = False,
-) -> Callable[[Callable[..., nn.Module]], Callable[..., nn.Module]]:
+) -> Callable[[Run], Run]:
     """Register a function `(problem, *, settings with defaults) -> model` as a method under its own name."""
 
-    def register(run: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
+    def register(run: Run) -> Run:
         name = getattr(run, "__name__", repr(run))
         known = _METHODS.get(name)
         if known is not None and inspect.getmodule(known.run) is not inspect.getmodule(run):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
 from torch.utils.data import ConcatDataset
 
 from unsc.forget import forget
 from unsc.methods.problem import Problem
 from unsc.methods.registry import method
 from unsc.methods.search import Range
+from unsc.result import Forgotten
 
 
 @method(
@@ -19,7 +19,7 @@ from unsc.methods.search import Range
 )
 def unsc(
     problem: Problem, *, budget: float = 1e-4, max_passes: int | None = None, stop_mass: float = 0.01
-) -> nn.Module:
+) -> Forgotten:
     """Source: this package's `unsc.forget` with its default step, after Chen, Zhu, Yu, Zhou, "Machine Unlearning via
     Null Space Calibration", IJCAI 2024.
 
@@ -36,11 +36,11 @@ def unsc(
     return carried_out(problem, budget=budget, max_passes=max_passes, stop_mass=stop_mass)
 
 
-def carried_out(problem: Problem, **options: Any) -> nn.Module:
+def carried_out(problem: Problem, **options: Any) -> Forgotten:
     """What `unsc.forget` makes of a problem with these options."""
     retain, gone = problem.retain, problem.forget
     assert retain is not None and gone is not None
     first, count = len(retain), len(gone)  # type: ignore[arg-type]
     request = {"indices": range(first, first + count)} if problem.classes is None else {"classes": problem.classes}
     everything = ConcatDataset([retain, gone])
-    return forget(problem.model, everything, **request, seed=problem.seed, progress=problem.progress, **options).model
+    return forget(problem.model, everything, **request, seed=problem.seed, progress=problem.progress, **options)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from torch import nn
-
 from unsc.methods.problem import Problem
 from unsc.methods.registry import method
 from unsc.methods.search import Range
 from unsc.methods.unsc import carried_out
+from unsc.result import Forgotten
 
 
 @method(
@@ -22,7 +21,7 @@ def unsc_paper(
     merge_energy: float = 0.99,
     max_passes: int = 25,
     targets: str = "hard",
-) -> nn.Module:
+) -> Forgotten:
     """Source: Chen, Zhu, Yu, Zhou, "Machine Unlearning via Null Space Calibration", IJCAI 2024.
 
     Mechanism: SGD moves forgotten samples to the original network's next best class, projected to directions in which
