@@ -161,3 +161,14 @@ def test_the_table_by_class_has_a_row_for_each_and_their_mean(run: Run, tmp_path
     where = rows["class"].index("ours retain %")
     assert [rows[k][where] for k in ("4", "7", "mean ± sd")] == ["90.0", "92.0", "91.0 ± 1.41"]
     assert rows["4"][0] == "–" and "cropped anew. Preset" in text
+
+
+def test_presets_have_their_own_results(run: Run, tmp_path: Path) -> None:
+    (experiment,) = experiments("table1", "svhn", trials=2)
+    for data in ("svhn", "svhn@paper"):
+        keep(replace(experiment, config=replace(run.config, data=data)), run, tmp_path / "results")
+    text = write_tables(tmp_path / "results").read_text()
+    assert {r.data for r in records(tmp_path / "results")} == {"svhn", "svhn@paper"}
+    short, long = text.split("## svhn\n")[1].split("## svhn@paper\n")
+    assert "Preset `cpu`: vgg11 at width 0.25" in short and "Preset `paper`: vgg11 at width 1" in long
+    assert "95.52 ± 0.12" in short and "95.52 ± 0.12" in long  # the paper's numbers stand beside both

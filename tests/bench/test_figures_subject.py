@@ -32,7 +32,7 @@ class FakeUmap:
 @pytest.fixture
 def experiment() -> Experiment:
     config = Config("tiny_scenario:make", ("unsc",), trials=2, tune_trials=4, shadows=0, classes=(2,))
-    return Experiment("table1", "tiny", config)
+    return Experiment("table1", config)
 
 
 def test_all_figures_of_a_data_set(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

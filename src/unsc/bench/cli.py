@@ -12,6 +12,7 @@ from rich.console import Console
 app = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures on its data sets.")
 
 Data = Annotated[str, typer.Option(help="fashion-mnist, svhn, cifar-10 or cifar-100.")]
+Scenario = Annotated[str, typer.Option(help="One of these, or with a preset, fashion-mnist@paper.")]
 Folder = Annotated[Path | None, typer.Option(help="Where the data's files are; by default UNSC_DATA says so.")]
 Preset = Annotated[str, typer.Option(help="paper: as published, for a GPU; cpu: a few epochs.")]
 Trials = Annotated[int, typer.Option(help="Each has its own seeds.")]
@@ -70,14 +71,14 @@ def figures(
 
         _read_from(folder)
         (experiment,) = experiments("table1", data, preset=preset, seed=seed)
-        measures = Subject.of(experiment, work, progress=bar).measures()
+        measures, data = Subject.of(experiment, work, progress=bar).measures(), experiment.config.data
     failed = measure_missing(measures, out / data)
     _render(out)
     _end(failed)
 
 
 @app.command()
-def mia(data: Data = "fashion-mnist", out: Out = _OUT) -> None:
+def mia(data: Scenario = "fashion-mnist", out: Out = _OUT) -> None:
     """The membership attack as bars, from the results of table1."""
     from unsc.bench.figures.make import draw_mia
     from unsc.bench.record import records

@@ -57,7 +57,6 @@ class Experiment:
 
     table: str
     """`table1`, `ablation`, `multiclass` or `classes`."""
-    data: str
     config: Config
 
     @property
@@ -101,13 +100,13 @@ def experiments(table: str, data: str, *, preset: str = "cpu", trials: int = 1, 
     return _TABLES[table](data, base)
 
 
-def _table1(data: str, base: Config) -> list[Experiment]:
-    return [Experiment("table1", data, replace(base, methods=tuple(methods())))]
+def _table1(_: str, base: Config) -> list[Experiment]:
+    return [Experiment("table1", replace(base, methods=tuple(methods())))]
 
 
-def _ablation(data: str, base: Config) -> list[Experiment]:
+def _ablation(_: str, base: Config) -> list[Experiment]:
     chosen = tuple(name for name in ABLATION.values() if name != "original")
-    return [Experiment("ablation", data, replace(base, methods=chosen))]
+    return [Experiment("ablation", replace(base, methods=chosen))]
 
 
 def _multiclass(data: str, base: Config) -> list[Experiment]:
@@ -115,7 +114,7 @@ def _multiclass(data: str, base: Config) -> list[Experiment]:
     step = _AT_ONCE.get(data, 1)
     chosen = replace(base, methods=("retrain", "unsc_paper", "unsc", "logit_mask"), tune_trials=0)
     sets = [tuple(sorted(CLASSES[data][:count])) for count in range(step, len(CLASSES[data]) + 1, step)]
-    return [Experiment("multiclass", data, replace(chosen, classes=classes)) for classes in sets]
+    return [Experiment("multiclass", replace(chosen, classes=classes)) for classes in sets]
 
 
 def _classes(data: str, base: Config) -> list[Experiment]:
@@ -124,7 +123,7 @@ def _classes(data: str, base: Config) -> list[Experiment]:
     order = CLASSES[data] if step > 1 else range(10)
     sets = [order[i : i + step] for i in range(0, len(order), step)]
     alone = replace(base, methods=("unsc_paper", "unsc"), metrics=_ALONE, tune_trials=0, judge_samples=1000)
-    return [Experiment("classes", data, replace(alone, classes=tuple(sorted(classes)))) for classes in sets]
+    return [Experiment("classes", replace(alone, classes=tuple(sorted(classes)))) for classes in sets]
 
 
 _TABLES: dict[str, Callable[[str, Config], list[Experiment]]] = {

@@ -25,6 +25,7 @@ class Record:
 
     table: str
     data: str
+    """The scenario: a data set, and after an @ the preset if it is not `cpu`."""
     method: str
     trial: int
     classes: tuple[int, ...]
@@ -43,7 +44,7 @@ def keep(experiment: Experiment, run: Run, folder: Path, files: dict[str, Any] |
     trained = preset(name, how or "cpu")
     about = {
         "table": experiment.table,
-        "data": experiment.data,
+        "data": experiment.config.data,
         "preset": how or "cpu",
         "network": {"name": trained.network, "width": trained.width, **trained.options},
         "protocol": asdict(trained.protocol),
@@ -56,7 +57,7 @@ def keep(experiment: Experiment, run: Run, folder: Path, files: dict[str, Any] |
         for method in (ORIGINAL, *experiment.config.methods):
             source = run.result_path(trial, method)
             if source.exists():
-                path = folder / experiment.data / experiment.name / f"trial-{trial.number}" / f"{method}.json"
+                path = folder / experiment.config.data / experiment.name / f"trial-{trial.number}" / f"{method}.json"
                 write_json(path, {**about, **_rounded(read_result(source))})
                 written.append(path)
     return written

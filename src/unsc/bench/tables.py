@@ -18,7 +18,6 @@ from unsc.compare.table import Summary
 from unsc.files import write_whole
 from unsc.methods import methods
 
-_DATA = ("fashion-mnist", "svhn", "cifar-10", "cifar-100")
 _OURS = ("retain_test_acc", "forget_test_acc", "mia_confidence", "tug_of_war", "relearn_10")
 _HEADS = ("retain %", "forget %", "MIA", "ToW", "relearn 10 %", "CPU s")
 _BY_CLASS = {
@@ -35,7 +34,7 @@ def write_tables(folder: Path) -> Path:
     """Write `README.md` into a folder of results."""
     found = list(records(folder))
     parts = [_HEADER]
-    for data in ("toy", *_DATA):
+    for data in sorted((path.name for path in folder.iterdir() if path.is_dir()), key=_order):
         of_data, pictures = [record for record in found if record.data == data], _pictures(folder, data)
         if of_data or pictures:
             parts += [f"## {data}"] + ([_setting(of_data)] if of_data else [])
@@ -55,7 +54,7 @@ def table1(data: str, found: Sequence[Record]) -> str:
     known = methods()
     names = list(dict.fromkeys(record.method for record in chosen))
     order = sorted(names, key=lambda name: (name in known and known[name].control, _place(name), name))
-    rows = [_Row(name, [r for r in chosen if r.method == name], ("table1", data, name)) for name in order]
+    rows = [_Row(name, [r for r in chosen if r.method == name], ("table1", _plain(data), name)) for name in order]
     forgotten = "; ".join(dict.fromkeys(", ".join(map(str, record.classes)) for record in chosen))
     return _table(f"All methods, forgotten: {forgotten}", chosen, "method", rows)
 
@@ -67,7 +66,7 @@ def ablation(data: str, found: Sequence[Record]) -> str:
     for name, method in ABLATION.items():
         of_row = [record for record in chosen if record.method == method]
         if of_row:
-            rows.append(_Row(f"{name}: {method}", of_row, ("ablation", data, name)))
+            rows.append(_Row(f"{name}: {method}", of_row, ("ablation", _plain(data), name)))
     return _table("Ablation", chosen, "row", rows) if rows else ""
 
 
@@ -80,7 +79,7 @@ def multiclass(data: str, found: Sequence[Record]) -> str:
             of_row = [r for r in chosen if r.method == method and len(r.classes) == count]
             if of_row:
                 title = f"{count} class{'es' if count > 1 else ''}: {method}"
-                rows.append(_Row(title, of_row, ("multiclass", data, str(count), method)))
+                rows.append(_Row(title, of_row, ("multiclass", _plain(data), str(count), method)))
     return _table("Several classes at once", chosen, "classes and method", rows) if rows else ""
 
 
@@ -170,7 +169,7 @@ def _setting(found: Sequence[Record]) -> str:
     """What the networks and methods were given, and what differs from the paper."""
     content = found[0].content
     network, config, hardware = content["network"], content["config"], content["hardware"]
-    theirs = PRESETS["paper"][content["data"]]
+    theirs = PRESETS["paper"][_plain(content["data"])]
     note = (content.get("files") or {}).get("note")
     limits = [f"{most} {what}" for what, key in _LIMITS.items() if (most := config.get(key))]
     given = [f"at most {' and '.join(limits)} training samples"] if limits else []
@@ -196,6 +195,17 @@ def _training(network: str, width: float, protocol: Mapping[str, Any]) -> str:
 def _pictures(folder: Path, data: str) -> list[str]:
     found = sorted((folder / data).glob("*.png"))
     return [f"![{path.stem.replace('_', ' ')}]({data}/{path.name})" for path in found]
+
+
+def _plain(data: str) -> str:
+    """The data set's name without the preset."""
+    return data.partition("@")[0]
+
+
+def _order(data: str) -> tuple[int, str]:
+    """The paper's data sets in its order, what is not among them first."""
+    names = list(PRESETS["cpu"])
+    return (names.index(_plain(data)) if _plain(data) in names else -1, data)
 
 
 def _place(name: str) -> int:
