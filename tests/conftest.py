@@ -1,6 +1,8 @@
-"""What several tests share: the digits, and a small network that was trained on them."""
+"""What several tests share: the digits, a small network that was trained on them, and the registry of methods."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -11,8 +13,19 @@ from unsc.bench.datasets import Split, load
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
 from unsc.evaluation.case import Case, Part
-from unsc.methods import Problem
+from unsc.methods import Problem, methods
+from unsc.methods.registry import _METHODS
 from unsc.samples import Batch, as_batch, read
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """What a test registers is gone after it."""
+    methods()
+    before = dict(_METHODS)
+    yield
+    _METHODS.clear()
+    _METHODS.update(before)
 
 
 @pytest.fixture(scope="session")

@@ -196,14 +196,10 @@ def installed(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fresh_registry(registered: None) -> Iterator[None]:
     """Entry points are looked for again, and what they register is gone after the test."""
-    methods()
-    before = dict(registry._METHODS)
     registry._load.cache_clear()
     yield
-    registry._METHODS.clear()
-    registry._METHODS.update(before)
     sys.modules.pop("mine_methods", None)
 
 

@@ -18,6 +18,8 @@ app = typer.Typer(
 )
 app.add_typer(bench, name="bench")
 
+_DATA = "digits; fashion-mnist, svhn, cifar-10 or cifar-100 in the folder UNSC_DATA; or package.module:function."
+
 
 @app.callback(invoke_without_command=True)
 def version(show: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
@@ -67,7 +69,7 @@ def list_metrics() -> None:
 @app.command()
 def tune(
     method: Annotated[str, typer.Argument(help="The method; `unsc methods` lists them.")],
-    data: Annotated[str, typer.Option(help="What to tune on: digits, or package.module:function.")] = "digits",
+    data: Annotated[str, typer.Option(help=_DATA)] = "digits",
     trials: Annotated[int, typer.Option(help="Settings to try.")] = 30,
     seconds: Annotated[float, typer.Option(help="Time for them.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Seed of the network and the search.")] = 0,
@@ -89,7 +91,7 @@ def tune(
 
 @app.command()
 def compare(
-    data: Annotated[str, typer.Option(help="What to compare on: digits, or package.module:function.")] = "digits",
+    data: Annotated[str, typer.Option(help=_DATA)] = "digits",
     methods: Annotated[str, typer.Option(help="all, or names separated by commas.")] = "all",
     trials: Annotated[int, typer.Option(help="Each has its own seeds and forgets another class.")] = 3,
     tune_trials: Annotated[int, typer.Option(help="Settings to try for each method; 0: published ones.")] = 30,

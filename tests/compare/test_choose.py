@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,20 +18,9 @@ from unsc.compare.plan import Config, tuning
 from unsc.compare.scenario import Scenario
 from unsc.errors import Diverged, InvalidRequest
 from unsc.evaluation.accuracy import evaluate
-from unsc.methods import Problem, Range, apply, find, method, methods
-from unsc.methods.registry import _METHODS
+from unsc.methods import Problem, Range, apply, find, method
 
 TINY = "tiny_scenario:make"
-
-
-@pytest.fixture
-def registered() -> Iterator[None]:
-    """What a test registers is gone after it."""
-    methods()
-    before = dict(_METHODS)
-    yield
-    _METHODS.clear()
-    _METHODS.update(before)
 
 
 class Counted(Dataset):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -23,7 +23,6 @@ from unsc.compare.render import headline, report, write_report
 from unsc.compare.table import Comparison
 from unsc.errors import Diverged, InvalidData, InvalidRequest
 from unsc.methods import Problem, Range, method, methods
-from unsc.methods.registry import _METHODS
 
 METRICS = ("retain_test_acc", "forget_test_acc", "forget_train_acc")
 CONFIG = Config("tiny_scenario:make", ("retrain", "finetune", "logit_mask"), 2, 0, 2, 30.0, 2, METRICS)
@@ -45,16 +44,6 @@ class InThisProcess(Executor):
 @pytest.fixture(autouse=True)
 def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "ProcessPoolExecutor", InThisProcess)
-
-
-@pytest.fixture
-def registered() -> Iterator[None]:
-    """What a test registers is gone after it."""
-    methods()
-    before = dict(_METHODS)
-    yield
-    _METHODS.clear()
-    _METHODS.update(before)
 
 
 @pytest.fixture(scope="module")

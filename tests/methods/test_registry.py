@@ -13,15 +13,6 @@ from unsc.methods import Problem, Range, apply, method
 from unsc.methods.registry import _METHODS, Method, find, split_names
 
 
-@pytest.fixture
-def registered():
-    """What a test registers is gone after it."""
-    before = dict(_METHODS)
-    yield _METHODS
-    _METHODS.clear()
-    _METHODS.update(before)
-
-
 def _made(run, **keywords) -> Method:
     method(**keywords)(run)
     return _METHODS[run.__name__]
@@ -121,6 +112,22 @@ def test_brackets_that_make_no_sense_are_refused(name: str, registered) -> None:
     _made(shifts, needs=())
     with pytest.raises(InvalidRequest, match=r"write name\[|did you mean"):
         find(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("unsc[budget=abc]", "budget='abc'; give a number, such as 0.0001"),
+        ("finetune[epochs=1.5]", r"epochs=1\.5; give a whole number, such as"),
+        ("finetune[epochs=True]", "epochs=True; give a whole number"),
+        ("unsc_paper[targets=1]", "targets=1; give a word, such as 'hard'"),
+    ],
+)
+def test_a_setting_takes_what_its_default_is(name: str, said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        find(name)
+    assert find("finetune[lr=1]").defaults["lr"] == 1  # a whole number is a number
+    assert find("unsc[max_passes=3]").defaults["max_passes"] == 3  # nothing by default: anything goes
 
 
 def test_commas_in_brackets_do_not_part_names() -> None:

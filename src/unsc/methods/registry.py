@@ -73,9 +73,11 @@ class Method:
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All settings, `given` in the place of defaults."""
-        for name in given:
+        for name, value in given.items():
             if name not in self.defaults:
                 raise unknown(f"setting of {self.name}", name, self.defaults)
+            if (wanted := _wanted(self.defaults[name], value)) is not None:
+                raise InvalidRequest(f"{self.name}: {name}={value!r}; give {wanted}, such as {self.defaults[name]!r}")
         return self.defaults | dict(given)
 
     def check(self, problem: Problem) -> None:
@@ -150,6 +152,26 @@ def _parse(name: str, settings: str) -> dict[str, Any]:
         return {key.strip(): _value(value.strip()) for key, value in pairs}
     except ValueError:
         raise InvalidRequest(f"{name!r} is not a method with settings; write name[setting=value, ...]") from None
+
+
+def _wanted(default: Any, value: Any) -> str | None:
+    """What a setting with this default takes instead of `value`, in words; None if it may take it."""
+    if value is None or default is None:
+        return None
+    for kind, allowed, words in _KINDS:
+        if isinstance(default, kind):
+            fits = isinstance(value, allowed) and (kind is bool or not isinstance(value, bool))
+            return None if fits else words
+    return None
+
+
+_KINDS: tuple[tuple[type, type | tuple[type, ...], str], ...] = (
+    (bool, bool, "True or False"),
+    (int, int, "a whole number"),
+    (float, (int, float), "a number"),
+    (str, str, "a word"),
+)
+"""What a default is, what may take its place, and how to say so; True is an int to Python, so that it comes first."""
 
 
 def _value(text: str) -> Any:
