@@ -131,7 +131,7 @@ class Run:
         path = self.result_path(trial, method)
         if path.exists():
             return
-        original, _ = self.model(trial.original)
+        original = self._yardstick(trial).model
         if method == RETRAIN:
             retrained, cost = self.model(trial.twin or trial.retrained)
             applied = Applied(retrained, {}, cost, None)
@@ -151,8 +151,9 @@ class Run:
             "versions": versions(),
         }
         if applied.model is not None:
-            case = self._case(trial, method, applied, original)
+            case = self._case(trial, method, applied)
             content["measured"] = self._measure(case).to_dict()
+            case.keep_logits(case.original, case.retrained, *(case.references.models if case.references else ()))
         write_json(path, content)
 
     def forget(self, trial: Trial, method: str) -> Applied:
@@ -194,26 +195,41 @@ class Run:
             raise Diverged(f"{method} fell apart on another network or request: {applied.diverged}")
         return applied.model
 
-    def _case(self, trial: Trial, method: str, applied: Applied, original: nn.Module) -> Case:
+    def _yardstick(self, trial: Trial) -> Case:
+        """The case of a trial's original. Those of its methods share its parts, networks and their scores."""
+        if trial.number not in self._yardsticks:
+            self._yardsticks.clear()  # results come trial by trial
+            original, _ = self.model(trial.original)
+            retrained, cost = self.model(trial.retrained) if self._retrains else (None, None)
+            self._yardsticks[trial.number] = Case(
+                original,
+                self.scenario.num_classes,
+                trial.classes,
+                self.scenario.parts(trial.classes, most=self.config.judge_samples),
+                original=original,
+                retrained=retrained,
+                references=self._references(trial) if trial.references and self._wants("references") else None,
+                retrained_cost=cost,
+                seed=trial.original.seed,
+            )
+        return self._yardsticks[trial.number]
+
+    @cached_property
+    def _yardsticks(self) -> dict[int, Case]:
+        return {}
+
+    def _case(self, trial: Trial, method: str, applied: Applied) -> Case:
         assert applied.model is not None
-        retrained, retrained_cost = self.model(trial.retrained) if self._retrains else (None, None)
-        return Case(
-            applied.model,
-            self.scenario.num_classes,
-            trial.classes,
-            self.scenario.parts(trial.classes, most=self.config.judge_samples),
-            original=original,
-            retrained=retrained,
+        return replace(
+            self._yardstick(trial),
+            model=applied.model,
             twin=None if trial.twin is None else applied.model if method == RETRAIN else self.model(trial.twin)[0],
-            references=self._references(trial) if trial.references and self._wants("references") else None,
             shadows=self._shadows(trial, method) if trial.shadow_originals and self._wants("shadows") else None,
             later=Later(
                 trial.later,
                 lambda model: self._forgotten(method, model, trial.later, seed=trial.original.seed, gone=trial.classes),
             ),
             cost=applied.cost,
-            retrained_cost=retrained_cost,
-            seed=trial.original.seed,
         )
 
     @property

@@ -91,6 +91,12 @@ class Case:
             self._logits[key] = chosen, self.parts[part], logits  # kept, so that nothing else can get their ids
         return self._logits[key][2]
 
+    def keep_logits(self, *models: nn.Module | None) -> None:
+        """Let go of the scores of all other models, so that cases which share them can follow."""
+        others = [key for key, (model, *_) in self._logits.items() if all(model is not kept for kept in models)]
+        for key in others:
+            del self._logits[key]
+
     def labels(self, part: Part) -> Tensor:
         """The true classes of a part, int64 (n,)."""
         return self.parts[part].labels
