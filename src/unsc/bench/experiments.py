@@ -33,7 +33,6 @@ METRICS = (
     "agreement_forget",
     "tug_of_war",
     "mia_confidence",
-    "relearn_10",
     "seconds",
 )
 _SHORT = (("epochs", 2), ("unsc.max_passes", 2), ("unsc_paper.max_passes", 8))
