@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_scenario
 import torch
 from rich.console import Console
 from torch import nn
@@ -18,6 +19,7 @@ from torch import nn
 from unsc.compare import Config, Finished, chosen_methods, compare
 from unsc.compare import run as run_module
 from unsc.compare.cells import Run
+from unsc.compare.networks import Networks
 from unsc.compare.plan import trials, tuning
 from unsc.compare.render import headline, report, write_report
 from unsc.compare.table import Comparison
@@ -337,15 +339,15 @@ def test_another_network_of_the_same_name_is_refused(tmp_path: Path) -> None:
     run = Run(tmp_path, QUICK)
     object.__setattr__(run, "scenario", replace(run.scenario, network=lambda: nn.Linear(4, 4)))
     with pytest.raises(InvalidData, match="holds another network"):
-        run.model(run.trials[0].original)
+        run.networks.load(run.trials[0].original)
 
 
 def test_networks_of_other_data_are_refused(tmp_path: Path) -> None:
     """Though they have the same shape."""
     compare(QUICK, tmp_path / "a", models=tmp_path / "networks")
-    other = Run(tmp_path / "b", replace(QUICK, data="tiny_scenario:points"), tmp_path / "networks")
+    other = Networks(tmp_path / "networks", "tiny_scenario:points", tiny_scenario.make())
     with pytest.raises(InvalidData, match="was trained on tiny_scenario:make, not tiny_scenario:points"):
-        other.model(trials(QUICK, 4)[0].original)
+        other.load(trials(QUICK, 4)[0].original)
 
 
 def test_chosen_methods_bring_what_they_are_compared_with() -> None:

@@ -219,6 +219,6 @@ Made from the JSON files in this folder by `unsc bench render`; each file says h
 in percent, mean ± standard deviation over trials. Gain: points of retained accuracy above the same trial's original.
 MIA: share of forgotten training samples that the paper's attack takes for never seen. ToW: tug of war, 1 is like
 retraining. Alike: forgotten test samples that are classified as the retrained network does. CPU s: time that
-processors worked. Networks of the preset `cpu` are trained for a few epochs, so that the level
-differs from the paper's, and gains are what to compare. The three controls at the end of a table forget nothing.
+processors worked. Networks of the preset `cpu` are trained for a few epochs, so that the level differs from the
+paper's, and gains are what to compare. The three controls at the end of a table forget nothing.
 `unsc` is ours, `unsc_paper` the paper's step."""

@@ -13,13 +13,14 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset, Subset
 
+from unsc.compare.networks import Networks
 from unsc.compare.plan import Config, Training, Trial, trials, tuning
 from unsc.compare.scenario import Scenario, scenario
-from unsc.cost import Cost, metered
+from unsc.cost import Cost
 from unsc.errors import Diverged, InvalidData
 from unsc.evaluation.case import Case, Later, References, Shadows
 from unsc.evaluation.measures import Measured, measure, metrics
-from unsc.files import load_tensors, save_tensors, write_json
+from unsc.files import write_json
 from unsc.methods import Applied, Method, Problem, apply, find
 from unsc.tune import Tuned, tune
 from unsc.versions import versions
@@ -47,8 +48,9 @@ class Run:
     def trials(self) -> list[Trial]:
         return trials(self.config, self.scenario.num_classes)
 
-    def model_path(self, training: Training) -> Path:
-        return (self.models or self.folder / "models") / f"{training.key}.safetensors"
+    @cached_property
+    def networks(self) -> Networks:
+        return Networks(self.models or self.folder / "models", self.config.data, self.scenario)
 
     def tuned_path(self, method: str) -> Path:
         return self.folder / "tuned" / f"{method}.json"
@@ -64,46 +66,15 @@ class Run:
         return list({training.key: training for training in wanted}.values())
 
     def train(self, training: Training) -> None:
-        """Train a network and keep it, with what it cost."""
-        path = self.model_path(training)
-        if path.exists():
-            return
-        data = self.scenario
-        if training.half:
-            chosen = training.chosen(len(data.labels("train")))
-            dataset = Subset(data.train, chosen.nonzero().flatten().tolist())
-        else:
-            dataset = data.without(training.without)
-        checkpoint = path.with_suffix(".pt")
-        with metered() as metre:
-            if data.resumable is None:
-                model, in_all = data.recipe(dataset, training.seed), None
-            else:
-                model, in_all = data.resumable(dataset, training.seed, checkpoint)
-        cost = replace(in_all, peak_mib=metre().peak_mib) if in_all else metre()
-        about = {"kind": "model", "data": self.config.data, "training": training.key, "cost": asdict(cost)}
-        save_tensors(path, model.state_dict(), about)
-        checkpoint.unlink(missing_ok=True)
-
-    def model(self, training: Training) -> tuple[nn.Module, Cost]:
-        """A trained network in evaluation mode, and what it cost."""
-        path = self.model_path(training)
-        tensors, metadata = load_tensors(path)
-        if metadata.get("data", self.config.data) != self.config.data:
-            raise InvalidData(f"{path} was trained on {metadata['data']}, not {self.config.data}; name another folder")
-        model = self.scenario.network()
-        try:
-            model.load_state_dict(tensors)
-        except RuntimeError as e:
-            raise InvalidData(f"{path} holds another network ({e}); remove it, or name another --out") from e
-        return model.eval(), Cost(**metadata["cost"])
+        """Train a network, if it is not there."""
+        self.networks.train(training)
 
     def tune(self, method: str) -> None:
         """Choose a method's settings on validation data, if there are any to choose."""
         if not self._tunes(method):
             return
         training, classes = tuning(self.config, self.scenario.num_classes)
-        problem = self._problem(self.model(training)[0], classes, seed=training.seed)
+        problem = self._problem(self.networks.load(training)[0], classes, seed=training.seed)
         validation = self.scenario.to_choose_by(classes, most=self.config.judge_samples)
         budget: Any = {"trials": self.config.tune_trials, "seconds": self.config.tune_seconds}
         chosen = find(method)
@@ -133,7 +104,7 @@ class Run:
             return
         original = self._yardstick(trial).model
         if method == RETRAIN:
-            retrained, cost = self.model(trial.twin or trial.retrained)
+            retrained, cost = self.networks.load(trial.twin or trial.retrained)
             applied = Applied(retrained, {}, cost, None)
         else:
             applied = self._apply(method, original, trial.classes, seed=trial.original.seed)
@@ -158,7 +129,7 @@ class Run:
 
     def forget(self, trial: Trial, method: str) -> Applied:
         """What a method makes of a trial's original."""
-        return self._apply(method, self.model(trial.original)[0], trial.classes, seed=trial.original.seed)
+        return self._apply(method, self.networks.load(trial.original)[0], trial.classes, seed=trial.original.seed)
 
     def _measure(self, case: Case) -> Measured:
         """What was asked for, except what needs shadows if the method fell apart on one of them."""
@@ -199,8 +170,8 @@ class Run:
         """The case of a trial's original. Those of its methods share its parts, networks and their scores."""
         if trial.number not in self._yardsticks:
             self._yardsticks.clear()  # results come trial by trial
-            original, _ = self.model(trial.original)
-            retrained, cost = self.model(trial.retrained) if self._retrains else (None, None)
+            original, _ = self.networks.load(trial.original)
+            retrained, cost = self.networks.load(trial.retrained) if self._retrains else (None, None)
             self._yardsticks[trial.number] = Case(
                 original,
                 self.scenario.num_classes,
@@ -220,10 +191,11 @@ class Run:
 
     def _case(self, trial: Trial, method: str, applied: Applied) -> Case:
         assert applied.model is not None
+        twin = trial.twin and (applied.model if method == RETRAIN else self.networks.load(trial.twin)[0])
         return replace(
             self._yardstick(trial),
             model=applied.model,
-            twin=None if trial.twin is None else applied.model if method == RETRAIN else self.model(trial.twin)[0],
+            twin=twin,
             shadows=self._shadows(trial, method) if trial.shadow_originals and self._wants("shadows") else None,
             later=Later(
                 trial.later,
@@ -245,17 +217,17 @@ class Run:
     def _shadows(self, trial: Trial, method: str) -> Shadows | None:
         try:
             unlearned = tuple(
-                self._forgotten(method, self.model(shadow)[0], trial.classes, seed=shadow.seed)
+                self._forgotten(method, self.networks.load(shadow)[0], trial.classes, seed=shadow.seed)
                 for shadow in trial.shadow_originals
             )
         except Diverged:
             return None
-        return Shadows(unlearned, tuple(self.model(shadow)[0] for shadow in trial.shadow_retrained))
+        return Shadows(unlearned, tuple(self.networks.load(shadow)[0] for shadow in trial.shadow_retrained))
 
     def _references(self, trial: Trial) -> References:
         size = len(self.scenario.labels("train"))
         saw = torch.stack([reference.chosen(size) for reference in trial.references])
-        models = tuple(self.model(reference)[0] for reference in trial.references)
+        models = tuple(self.networks.load(reference)[0] for reference in trial.references)
         judged = self.scenario.positions("train", trial.classes, most=self.config.judge_samples)
         return References(models, {part: saw[:, chosen] for part, chosen in judged.items()})
 

@@ -89,7 +89,7 @@ class Subject:
 
     def _model(self, training: Training) -> nn.Module:
         self.run.train(training)
-        return self.run.model(training)[0]
+        return self.run.networks.load(training)[0]
 
     def _about(self) -> dict[str, Any]:
         trial = self.trial
