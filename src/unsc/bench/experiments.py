@@ -117,11 +117,11 @@ def _multiclass(data: str, base: Config) -> list[Experiment]:
 
 
 def _classes(data: str, base: Config) -> list[Experiment]:
-    """Each class by itself, tens of CIFAR-100; no network is retrained, and nothing tuned."""
+    """Each class by itself, tens of CIFAR-100, with all of its samples; no network is retrained, and nothing tuned."""
     step = _AT_ONCE.get(data, 1)
     order = CLASSES[data] if step > 1 else range(10)
     sets = [order[i : i + step] for i in range(0, len(order), step)]
-    alone = replace(base, methods=("unsc_paper", "unsc"), metrics=_ALONE, tune_trials=0, judge_samples=1000)
+    alone = replace(base, methods=("unsc",), metrics=_ALONE, tune_trials=0, forget_samples=None)
     return [Experiment("classes", replace(alone, classes=tuple(sorted(classes)))) for classes in sets]
 
 

@@ -20,12 +20,8 @@ from unsc.methods import methods
 
 _OURS = ("retain_test_acc", "forget_test_acc", "mia_confidence", "tug_of_war", "agreement_forget")
 _HEADS = ("retain %", "forget %", "MIA", "ToW", "alike %", "CPU s")
-_BY_CLASS = {
-    ("original", "original"): _OURS[:2],
-    ("paper's step", "unsc_paper"): _OURS[:3],
-    ("ours", "unsc"): _OURS[:3],
-}
-"""The columns of the table by class: methods and metrics."""
+_BY_CLASS = {ORIGINAL: ("original", _OURS[:2]), "unsc": ("ours", _OURS[:3])}
+"""The columns of the table by class: methods, with a title and the metrics."""
 
 _LIMITS = {"retained": "retain_samples", "forgotten": "forget_samples"}
 
@@ -91,7 +87,7 @@ def classes(data: str, found: Sequence[Record]) -> str:
     sets = sorted({record.classes for record in chosen})
     columns = {
         f"{name} {_HEADS[_OURS.index(metric)]}": _by_class(chosen, method, metric)
-        for (name, method), metrics in _BY_CLASS.items()
+        for method, (name, metrics) in _BY_CLASS.items()
         for metric in metrics
     }
     rows = [(", ".join(map(str, one)), *(_cell(column.get(one, [])) for column in columns.values())) for one in sets]
