@@ -33,7 +33,7 @@ def result(
     values = {
         "retain_test_acc": {"value": sum(kept.values()) / len(kept), "detail": kept},
         "forget_test_acc": {"value": sum(lost.values()) / len(lost), "detail": lost if len(lost) > 1 else None},
-        "mia_confidence": {"value": attack, "detail": None},
+        "mia_confidence": {"value": attack, "detail": {"attack_accuracy": 0.5 + attack / 10}},
     }
     about = {"table": table, "data": "svhn", "preset": "cpu", "config": CONFIG, "network": {"name": "n", "width": 1}}
     content = {"method": method, "trial": trial, "classes": gone, "diverged": None, "cost": {"seconds": 1.0}}
@@ -72,6 +72,7 @@ def test_accuracy_by_class_is_the_mean_of_the_files(out: Path) -> None:
 
 def test_the_attack_by_method_references_first_and_controls_last(out: Path) -> None:
     found = mia.measure(records(out))
+    assert "accuracy of 0.51 to 0.60" in found["note"]  # of attacks on 0.1 to 1.0
     assert list(found["values"]) == ["original", "retrain", "unsc", "logit_mask"] and found["controls"] == [
         "logit_mask"
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,23 @@ class Record:
     """Time that the method's threads were at work; None if it is not known."""
     content: dict[str, Any]
     """The file."""
+
+    @property
+    def attack_accuracy(self) -> float | None:
+        """How well the paper's attack tells retained training from test samples, 0.5 to 1, if that is known."""
+        measured = self.content["measured"]["values"].get("mia_confidence") or {}
+        return (measured.get("detail") or {}).get("attack_accuracy")
+
+
+def said_of_attacks(found: Iterable[Record]) -> str:
+    """How well the attack does what it was trained for, in words, and nothing if that is not known."""
+    known = [accuracy for record in found if (accuracy := record.attack_accuracy) is not None]
+    if not known:
+        return ""
+    return (
+        f"The attack tells retained training samples from test samples with an accuracy of {min(known):.2f} to "
+        f"{max(known):.2f}, where 0.5 is chance."
+    )
 
 
 def keep(experiment: Experiment, run: Run, folder: Path, files: dict[str, Any] | None = None) -> list[Path]:

@@ -11,7 +11,7 @@ from typing import Any
 from unsc.bench.experiments import ABLATION
 from unsc.bench.paper import reported
 from unsc.bench.presets import PRESETS
-from unsc.bench.record import Record, records
+from unsc.bench.record import Record, records, said_of_attacks
 from unsc.compare.cells import ORIGINAL
 from unsc.compare.render import Grid
 from unsc.compare.table import Summary
@@ -157,6 +157,7 @@ def _table(title: str, found: Sequence[Record], first: str, rows: Sequence[_Row]
     note = f"n = {trials} trial{'s' if trials > 1 else ''}, {tuned}"
     fallen = {f"{r.method}: {r.diverged}" for r in found if r.diverged}
     marks = f"\n\n† fell apart in at least one trial: {'; '.join(sorted(fallen))}." if fallen else ""
+    marks += f"\n\n{said}" if (said := said_of_attacks(found)) else ""
     originals = {_request(record): record for record in found if record.method == ORIGINAL}
     return Grid(f"{title} ({note})", head, (tuple(row.cells(originals) for row in rows),)).markdown() + marks
 
@@ -169,7 +170,7 @@ def _setting(found: Sequence[Record]) -> str:
     note = (content.get("files") or {}).get("note")
     limits = [f"{most} {what}" for what, key in _LIMITS.items() if (most := config.get(key))]
     given = [f"at most {' and '.join(limits)} training samples"] if limits else []
-    given += [f"`{name}={value}` where they have it" for name, value in config["settings"]]
+    given += [f"`{name}={value}`" for name, value in config["settings"]]
     lines = [f"{note.rstrip('.')}."] if note else []
     lines += [
         f"Preset `{content['preset']}`: {_training(network['name'], network['width'], content['protocol'])}.",

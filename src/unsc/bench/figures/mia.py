@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from unsc.bench.record import Record
+from unsc.bench.record import Record, said_of_attacks
 from unsc.files import write_whole
 from unsc.methods import methods
 
@@ -16,14 +16,15 @@ METRIC = "mia_confidence"
 def measure(found: Iterable[Record]) -> dict[str, Any]:
     """The attack's values, 0 to 1, in every trial of the table of all methods, by method."""
     values: dict[str, list[float]] = {}
-    for record in found:
-        if record.table == "table1" and METRIC in record.values:
-            values.setdefault(record.method, []).append(record.values[METRIC])
+    chosen = [record for record in found if record.table == "table1" and METRIC in record.values]
+    for record in chosen:
+        values.setdefault(record.method, []).append(record.values[METRIC])
     known = methods()
     controls = [name for name in values if name in known and known[name].control]
     first = [name for name in ("original", "retrain", "unsc", "unsc_paper") if name in values]
     rest = sorted(name for name in values if name not in (*first, *controls))
-    return {"values": {name: values[name] for name in (*first, *rest, *controls)}, "controls": controls}
+    ordered = {name: values[name] for name in (*first, *rest, *controls)}
+    return {"values": ordered, "controls": controls, "note": said_of_attacks(chosen)}
 
 
 def draw(content: dict[str, Any], path: Path) -> None:
@@ -48,7 +49,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
     dots = "; dots: trials" if trials > 1 else ""
     axes.set_title(
         f"Membership attack on forgotten training samples, higher is better (n = {trials} "
-        f"trial{'s' if trials > 1 else ''}{dots}; grey: reference, yellow: control)",
+        f"trial{'s' if trials > 1 else ''}{dots}; grey: reference, yellow: control)\n{content['note']}",
         fontsize=9,
     )
     axes.spines[["top", "right"]].set_visible(False)
