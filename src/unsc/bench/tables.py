@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -20,8 +20,16 @@ from unsc.methods import methods
 
 _OURS = ("retain_test_acc", "forget_test_acc", "mia_confidence", "tug_of_war", "agreement_forget")
 _HEADS = ("retain %", "forget %", "MIA", "ToW", "alike %", "CPU s")
-_BY_CLASS = {ORIGINAL: ("original", _OURS[:2]), "unsc": ("ours", _OURS[:3])}
-"""The columns of the table by class: methods, with a title and the metrics."""
+_BY_CLASS: dict[str, tuple[str, Callable[[Record], float | None]]] = {
+    "original retain %": (ORIGINAL, lambda record: record.values.get("retain_test_acc")),
+    "original forget %": (ORIGINAL, lambda record: record.values.get("forget_test_acc")),
+    "ours retain %": ("unsc", lambda record: record.values.get("retain_test_acc")),
+    "ours forget %": ("unsc", lambda record: record.values.get("forget_test_acc")),
+    "ours MIA": ("unsc", lambda record: record.values.get("mia_confidence")),
+    "passes": ("unsc", lambda record: record.content.get("noted", {}).get("passes")),
+    "CPU s": ("unsc", lambda record: record.cpu_seconds),
+}
+"""The columns of the table by class: the method, and what is shown of it."""
 
 _LIMITS = {"retained": "retain_samples", "forgotten": "forget_samples"}
 
@@ -85,23 +93,21 @@ def classes(data: str, found: Sequence[Record]) -> str:
     if not chosen:
         return ""
     sets = sorted({record.classes for record in chosen})
-    columns = {
-        f"{name} {_HEADS[_OURS.index(metric)]}": _by_class(chosen, method, metric)
-        for method, (name, metrics) in _BY_CLASS.items()
-        for metric in metrics
-    }
+    columns = {name: _by_class(chosen, *column) for name, column in _BY_CLASS.items()}
     rows = [(", ".join(map(str, one)), *(_cell(column.get(one, [])) for column in columns.values())) for one in sets]
     mean = ("mean ± sd", *(_cell([x for values in column.values() for x in values]) for column in columns.values()))
     title = f"Each class by itself (n = {len(sets)}, one network, nothing tuned)"
-    return Grid(title, ("class", *columns), (tuple(rows), (mean,))).markdown()
+    return Grid(title, ("class", *columns), (tuple(rows), (mean,))).markdown() + _remarks(chosen)
 
 
-def _by_class(found: Sequence[Record], method: str, metric: str) -> dict[tuple[int, ...], list[float]]:
-    """A metric of a method in all trials, by what was forgotten."""
+def _by_class(
+    found: Sequence[Record], method: str, shown: Callable[[Record], float | None]
+) -> dict[tuple[int, ...], list[float]]:
+    """What is shown of a method in all trials, by what was forgotten."""
     values: dict[tuple[int, ...], list[float]] = {}
     for record in found:
-        if record.method == method and metric in record.values:
-            values.setdefault(record.classes, []).append(record.values[metric])
+        if record.method == method and (value := shown(record)) is not None:
+            values.setdefault(record.classes, []).append(value)
     return values
 
 
@@ -155,30 +161,38 @@ def _table(title: str, found: Sequence[Record], first: str, rows: Sequence[_Row]
     tries = found[0].content["config"]["tune_trials"]
     tuned = f"settings chosen among up to {tries} on validation data" if tries else "nothing tuned"
     note = f"n = {trials} trial{'s' if trials > 1 else ''}, {tuned}"
-    fallen = {f"{r.method}: {r.diverged}" for r in found if r.diverged}
-    marks = f"\n\n† fell apart in at least one trial: {'; '.join(sorted(fallen))}." if fallen else ""
-    marks += f"\n\n{said}" if (said := said_of_attacks(found)) else ""
     originals = {_request(record): record for record in found if record.method == ORIGINAL}
-    return Grid(f"{title} ({note})", head, (tuple(row.cells(originals) for row in rows),)).markdown() + marks
+    return Grid(f"{title} ({note})", head, (tuple(row.cells(originals) for row in rows),)).markdown() + _remarks(found)
 
 
-def _setting(found: Sequence[Record]) -> str:
-    """What the networks and methods were given, and what differs from the paper."""
-    content = found[0].content
-    network, config, hardware = content["network"], content["config"], content["hardware"]
-    theirs = PRESETS["paper"][_plain(content["data"])]
-    note = (content.get("files") or {}).get("note")
+def _remarks(found: Sequence[Record]) -> str:
+    """What has to be known to read a table: what methods were given, how good the attack is, what fell apart."""
+    config = found[0].content["config"]
     limits = [f"{most} {what}" for what, key in _LIMITS.items() if (most := config.get(key))]
     given = [f"at most {' and '.join(limits)} training samples"] if limits else []
     given += [f"`{name}={value}`" for name, value in config["settings"]]
+    fallen = sorted({f"{r.method}: {r.diverged}" for r in found if r.diverged})
+    remarks = [
+        f"Methods were given {', '.join(given)}." if given else "",
+        said_of_attacks(found),
+        f"† fell apart in at least one trial: {'; '.join(fallen)}." if fallen else "",
+    ]
+    return "".join(f"\n\n{remark}" for remark in remarks if remark)
+
+
+def _setting(found: Sequence[Record]) -> str:
+    """What the networks were, and what differs from the paper."""
+    content = found[0].content
+    network, hardware = content["network"], content["hardware"]
+    theirs = PRESETS["paper"][_plain(content["data"])]
+    note = (content.get("files") or {}).get("note")
     lines = [f"{note.rstrip('.')}."] if note else []
     lines += [
         f"Preset `{content['preset']}`: {_training(network['name'], network['width'], content['protocol'])}.",
         f"The paper: {_training(theirs.network, theirs.width, asdict(theirs.protocol))}, three trials, on a GPU.",
-        f"Methods were given {', '.join(given)}." if given else "",
         f"{hardware['cores']} cores, {hardware['machine']}, {hardware['cuda'] or 'no GPU'}.",
     ]
-    return " ".join(line for line in lines if line)
+    return " ".join(lines)
 
 
 def _training(network: str, width: float, protocol: Mapping[str, Any]) -> str:
