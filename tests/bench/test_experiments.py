@@ -65,7 +65,7 @@ def test_the_ablation_is_part_of_the_comparison_of_table_1() -> None:
 
 def test_every_name_is_known() -> None:
     assert set(METRICS) <= set(metrics())
-    assert all(find(name) for row, name in ABLATION.items() if row != "I")
+    assert all(find(name) for row, (name, _) in ABLATION.items() if row != "I")
     for wrong in (("table2", "svhn", "cpu"), ("table1", "mnist", "cpu"), ("table1", "svhn", "gpu")):
         with pytest.raises(InvalidRequest, match="there is no"):
             experiments(wrong[0], wrong[1], preset=wrong[2])

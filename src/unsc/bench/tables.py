@@ -67,10 +67,10 @@ def ablation(data: str, found: Sequence[Record]) -> str:
     """Rows I to V, and ours."""
     chosen = [record for record in found if record.table == "ablation"]
     rows = []
-    for name, method in ABLATION.items():
+    for name, (method, words) in ABLATION.items():
         of_row = [record for record in chosen if record.method == method]
         if of_row:
-            rows.append(_Row(f"{name}: {method}", of_row, ("ablation", _plain(data), name)))
+            rows.append(_Row(f"{name}: {words}", of_row, ("ablation", _plain(data), name)))
     return _table("Ablation", chosen, "row", rows) if rows else ""
 
 
