@@ -227,7 +227,8 @@ def _place(name: str) -> int:
 _HEADER = """# The paper's experiments
 
 Made from the JSON files in this folder by `unsc bench render`; each file says how it came about. Accuracy on test data
-in percent, mean ± standard deviation over trials. Gain: points of retained accuracy above the same trial's original.
+in percent, mean ± standard deviation over trials; a value without ± is of one trial. Gain: points of retained accuracy
+above the same trial's original.
 MIA: share of forgotten training samples that the paper's attack takes for never seen. ToW: tug of war, 1 is like
 retraining. Alike: forgotten test samples that are classified as the retrained network does. CPU s: time that
 processors worked. Networks of the preset `cpu` are trained for a few epochs, so that the level differs from the
