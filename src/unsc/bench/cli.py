@@ -12,7 +12,7 @@ from rich.console import Console
 app = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures on its data sets.")
 
 Data = Annotated[str, typer.Option(help="fashion-mnist, svhn, cifar-10 or cifar-100.")]
-Scenario = Annotated[str, typer.Option(help="One of these, or with a preset, fashion-mnist@paper.")]
+Scenario = Annotated[str, typer.Option(help="A data set; svhn@paper for results of the preset paper.")]
 Folder = Annotated[Path | None, typer.Option(help="Where the data's files are; by default UNSC_DATA says so.")]
 Preset = Annotated[str, typer.Option(help="paper: as published, for a GPU; cpu: a few epochs.")]
 Trials = Annotated[int, typer.Option(help="Each has its own seeds.")]
@@ -128,13 +128,14 @@ def _run(
     from unsc.progress import bar
 
     _read_from(folder)
-    console, failed = Console(), {}
+    console, failed, files = Console(), {}, None
     for experiment in experiments(table, data, preset=preset, trials=trials, seed=seed):
         place = work / experiment.config.data / experiment.comparison
         models = work / "models" / experiment.config.data
         finished = compare(experiment.config, place, models=models, jobs=jobs, progress=bar)
         write_report(finished, f"unsc bench {table} --data {data} --preset {preset} --trials {trials}", console)
-        keep(experiment, finished.run, out, origin(data, data_folder(data)))
+        files = files or origin(data, data_folder(data))  # the same for all, and hundreds of megabytes to read
+        keep(experiment, finished.run, out, files)
         failed |= {f"{experiment.name} {what}": why for what, why in finished.failed.items()}
     _render(out)
     _end(failed)
