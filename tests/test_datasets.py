@@ -88,6 +88,7 @@ def test_fashion_mnist_is_read_and_padded(tmp_path: Path) -> None:
         (gzip.compress(idx(PICTURES[:4])), r"\(4, 28, 28\) and labels of shape \(5,\)"),
         (gzip.compress(idx(CLOTHES)), r"shape \(5,\)"),
     ],
+    ids=("cut", "text", "damaged", "empty", "page", "header", "short", "size", "fewer", "labels"),
 )
 def test_a_broken_idx_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
     fashion(tmp_path).write_bytes(content)

@@ -302,7 +302,7 @@ def test_falling_apart_is_a_result(registered: None, tmp_path: Path) -> None:
     assert "collapsed" in comparison.diverged("collapses")[0]
     assert len(comparison.values("collapses", "retain_test_acc")) == 1
     rows = [row[0] for block in headline(comparison).blocks for row in block]
-    assert rows == ["retrain", "original", "explodes †", "collapses †", "better", "fooled by"]
+    assert rows == ["original", "retrain", "collapses †", "explodes †", "better", "fooled by"]
     assert "- `explodes`: the loss became nan at step 7" in report(comparison, "unsc compare")
 
 

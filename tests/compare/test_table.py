@@ -123,7 +123,7 @@ def test_tables_have_a_row_for_each_method_and_a_dash_for_what_is_missing(run: R
     grid = headline(Comparison.read(run))
     assert grid.head[0] == "method" and len(grid.head) == 3
     assert [[row[0] for row in block] for block in grid.blocks] == [
-        ["retrain", "original"], ["finetune"], ["logit_mask"], ["better", "fooled by"],
+        ["original", "retrain"], ["finetune"], ["logit_mask"], ["better", "fooled by"],
     ]  # fmt: skip
     assert grid.blocks[1][0][1:] == ("–", "–")
     assert grid.blocks[-1] == (("better", "higher", "lower"), ("fooled by", "all", "mask"))

@@ -13,10 +13,10 @@ from unsc.bench.paper import reported
 from unsc.bench.presets import PRESETS
 from unsc.bench.record import Record, records, said_of_attacks
 from unsc.compare.cells import ORIGINAL
+from unsc.compare.order import blocks
 from unsc.compare.render import Grid
 from unsc.compare.table import Summary
 from unsc.files import write_whole
-from unsc.methods import methods
 
 _OURS = ("retain_test_acc", "forget_test_acc", "mia_confidence", "tug_of_war", "agreement_forget")
 _HEADS = ("retain %", "forget %", "MIA", "ToW", "alike %", "CPU s")
@@ -55,9 +55,7 @@ def table1(data: str, found: Sequence[Record]) -> str:
     chosen = [record for record in found if record.table == "table1"]
     if not chosen:
         return ""
-    known = methods()
-    names = list(dict.fromkeys(record.method for record in chosen))
-    order = sorted(names, key=lambda name: (name in known and known[name].control, _place(name), name))
+    order = blocks(record.method for record in chosen).all
     rows = [_Row(name, [r for r in chosen if r.method == name], ("table1", _plain(data), name)) for name in order]
     forgotten = "; ".join(dict.fromkeys(", ".join(map(str, record.classes)) for record in chosen))
     return _table(f"All methods, forgotten: {forgotten}", chosen, "method", rows)
@@ -219,18 +217,12 @@ def _order(data: str) -> tuple[int, str]:
     return (names.index(_plain(data)) if _plain(data) in names else -1, data)
 
 
-def _place(name: str) -> int:
-    first = ("original", "retrain", "unsc", "unsc_paper")
-    return first.index(name) if name in first else len(first)
-
-
 _HEADER = """# The paper's experiments
 
 Made from the JSON files in this folder by `unsc bench render`; each file says how it came about. Accuracy on test data
 in percent, mean ± standard deviation over trials; a value without ± is of one trial. Gain: points of retained accuracy
-above the same trial's original.
-MIA: share of forgotten training samples that the paper's attack takes for never seen. ToW: tug of war, 1 is like
-retraining. Alike: forgotten test samples that are classified as the retrained network does. CPU s: time that
-processors worked. Networks of the preset `cpu` are trained for a few epochs, so that the level differs from the
-paper's, and gains are what to compare. The three controls at the end of a table forget nothing.
-`unsc` is ours, `unsc_paper` the paper's step."""
+above the same trial's original. MIA: share of forgotten training samples that the paper's attack takes for never seen.
+ToW: tug of war, 1 is like retraining. Alike: forgotten test samples that are classified as the retrained network does.
+CPU s: time that processors worked. Networks of the preset `cpu` are trained for a few epochs, so that the level differs
+from the paper's, and gains are what to compare. The three controls at the end of a table forget nothing. `unsc` is
+ours, `unsc_paper` the paper's step."""

@@ -6,11 +6,11 @@ from pathlib import Path
 from statistics import fmean
 
 from unsc.compare.cells import ORIGINAL, RETRAIN
+from unsc.compare.order import blocks
 from unsc.compare.table import Comparison
 from unsc.evaluation.fooled import ALL, shortfall
 from unsc.evaluation.measures import Metric
 from unsc.files import write_whole
-from unsc.methods import find
 
 _UTILITY = ("retain_test_acc", "neighbour_harm")
 """Shown although the original is as good as retraining on them: full colour is ten points worse than retraining."""
@@ -25,7 +25,8 @@ def scorecard(path: Path, comparison: Comparison) -> None:
     from matplotlib.figure import Figure
 
     columns = [m for m in comparison.measured().values() if _tells(m, comparison)]
-    rows = _rows(comparison)
+    ordered = blocks(comparison.cells)
+    rows = ordered.all
     figure = Figure(figsize=(2.2 + 0.62 * len(columns), 1.9 + 0.3 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
     for i, method in enumerate(rows):
@@ -41,8 +42,7 @@ def scorecard(path: Path, comparison: Comparison) -> None:
     axes.xaxis.tick_top()
     axes.tick_params(length=0, labelsize=8)
     axes.spines[:].set_visible(False)
-    controls = sum(find(name).control for name in rows if name != ORIGINAL)
-    for line in (2, len(rows) - controls):
+    for line in (len(ordered.references), len(rows) - len(ordered.controls)):
         axes.axhline(line, color="#444444", linewidth=1)
     axes.set_xlabel("white: like retraining; red: like the original (retained accuracy: ten points worse)", fontsize=8)
     FigureCanvasAgg(figure)
@@ -53,12 +53,6 @@ def _tells(metric: Metric, comparison: Comparison) -> bool:
     if metric.name in ("retain_gap", "forget_gap"):  # the accuracies are there already
         return False
     return metric.name in _UTILITY or comparison.fooled(metric) not in (None, (ALL,))
-
-
-def _rows(comparison: Comparison) -> list[str]:
-    first = [name for name in (RETRAIN, ORIGINAL) if name in comparison.cells]
-    rest = [name for name in comparison.cells if name not in first]
-    return first + sorted(rest, key=lambda name: (find(name).control, name != "unsc"))
 
 
 def _distance(method: str, metric: Metric, comparison: Comparison) -> float | None:

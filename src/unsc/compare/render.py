@@ -9,14 +9,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from unsc.compare.cells import ORIGINAL
+from unsc.compare.order import blocks
 from unsc.compare.picture import scorecard
 from unsc.compare.run import Finished
 from unsc.compare.table import Comparison, Summary, write
 from unsc.evaluation.fooled import in_words
 from unsc.evaluation.measures import Metric
 from unsc.files import write_whole
-from unsc.methods import find
 
 HEADLINE = (
     "retain_test_acc",
@@ -134,15 +133,12 @@ def _grid(title: str, columns: Sequence[Metric], comparison: Comparison) -> Grid
         mark = " †" if comparison.diverged(method) else ""
         return (method + mark, *(_cell(comparison.summary(method, metric.name)) for metric in columns))
 
-    controls = [name for name in comparison.cells if name != ORIGINAL and find(name).control]
-    first = [name for name in ("retrain", ORIGINAL) if name in comparison.cells]
-    rest = [name for name in comparison.cells if name not in (*first, *controls)]
     about = (
         ("better", *(metric.direction for metric in columns)),
         ("fooled by", *(in_words(comparison.fooled(metric)) for metric in columns)),
     )
     head = ("method", *(f"{m.title} ({m.unit})" if m.unit else m.title for m in columns))
-    return Grid(title, head, (*(tuple(map(row, names)) for names in (first, rest, controls) if names), about))
+    return Grid(title, head, (*(tuple(map(row, names)) for names in blocks(comparison.cells) if names), about))
 
 
 def _title(metric: Metric) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from unsc.bench.record import Record, said_of_attacks
+from unsc.compare.order import blocks
 from unsc.files import write_whole
-from unsc.methods import methods
 
 METRIC = "mia_confidence"
 
@@ -19,12 +19,12 @@ def measure(found: Iterable[Record]) -> dict[str, Any]:
     chosen = [record for record in found if record.table == "table1" and METRIC in record.values]
     for record in chosen:
         values.setdefault(record.method, []).append(record.values[METRIC])
-    known = methods()
-    controls = [name for name in values if name in known and known[name].control]
-    first = [name for name in ("original", "retrain", "unsc", "unsc_paper") if name in values]
-    rest = sorted(name for name in values if name not in (*first, *controls))
-    ordered = {name: values[name] for name in (*first, *rest, *controls)}
-    return {"values": ordered, "controls": controls, "note": said_of_attacks(chosen)}
+    ordered = blocks(values)
+    return {
+        "values": {name: values[name] for name in ordered.all},
+        "controls": ordered.controls,
+        "note": said_of_attacks(chosen),
+    }
 
 
 def draw(content: dict[str, Any], path: Path) -> None:
