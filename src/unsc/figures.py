@@ -8,7 +8,9 @@ from pathlib import Path
 from unsc.files import write_whole
 
 
-def class_accuracy(path: Path, accuracy: Mapping[str, Mapping[int, float]], *, forgotten: Collection[int]) -> None:
+def class_accuracy(
+    path: Path, accuracy: Mapping[str, Mapping[int, float]], *, forgotten: Collection[int], title: str = ""
+) -> None:
     """Bars of each model's accuracy in percent, class by class; forgotten classes are shaded."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -27,7 +29,8 @@ def class_accuracy(path: Path, accuracy: Mapping[str, Mapping[int, float]], *, f
             axes.text(c, 103, "forgotten", ha="center", color="#c0392b", fontsize=9)
     axes.set_xticks(range(len(classes)), [str(k) for k in classes])
     axes.set(xlabel="class", ylabel="test accuracy (%)", ylim=(0, 110), xlim=(-0.5, len(classes) - 0.5))
+    axes.set_title(title, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.legend(loc="outside lower center", ncols=len(accuracy), frameon=False, fontsize=9)
     FigureCanvasAgg(figure)
     write_whole(path, lambda p: figure.savefig(p, dpi=150))

@@ -43,7 +43,8 @@ def draw(content: dict[str, Any], path: Path) -> None:
     if max(map(len, accuracy.values())) > _MANY and NETWORKS["original"] in accuracy:
         _dots(accuracy, set(content["forgotten"]), path)
     else:
-        class_accuracy(path, accuracy, forgotten=content["forgotten"])
+        title = f"mean of {content['trials']} trials" if content["trials"] > 1 else "one trial"
+        class_accuracy(path, accuracy, forgotten=content["forgotten"], title=title)
 
 
 def _dots(accuracy: dict[str, dict[int, float]], forgotten: set[int], path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from unsc.bench.record import Record, said_of_attacks
@@ -33,7 +34,8 @@ def draw(content: dict[str, Any], path: Path) -> None:
     from matplotlib.figure import Figure
 
     values: dict[str, list[float]] = content["values"]
-    figure = Figure(figsize=(max(6.0, 0.42 * len(values) + 1), 3.9), layout="constrained")
+    width = max(6.0, 0.42 * len(values) + 1)
+    figure = Figure(figsize=(width, 4.1), layout="constrained")
     axes = figure.add_subplot()
     for i, (name, trials) in enumerate(values.items()):
         mean = sum(trials) / len(trials)
@@ -47,11 +49,12 @@ def draw(content: dict[str, Any], path: Path) -> None:
     axes.set_ylabel("taken for never seen (share)")
     trials = max(map(len, values.values()))
     dots = "; dots: trials" if trials > 1 else ""
-    axes.set_title(
+    title = (
         f"Membership attack on forgotten training samples, higher is better (n = {trials} "
-        f"trial{'s' if trials > 1 else ''}{dots}; grey: reference, yellow: control)\n{content['note']}",
-        fontsize=9,
+        f"trial{'s' if trials > 1 else ''}{dots}; grey: reference, yellow: control)"
     )
+    letters = int(13 * width)  # as many as fit into a line
+    axes.set_title("\n".join(fill(text, letters) for text in (title, content["note"])), fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     FigureCanvasAgg(figure)
     write_whole(path, lambda p: figure.savefig(p, dpi=150))
