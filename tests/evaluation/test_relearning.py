@@ -14,18 +14,8 @@ from unsc.errors import InvalidRequest, UnsupportedModel
 from unsc.evaluation.case import Case
 from unsc.evaluation.measures import Value, measure
 from unsc.evaluation.relearning import SAMPLES, WithNewHead, draw, last_linear, relearning
+from unsc.methods.logit_mask import LogitMask
 from unsc.samples import Batch
-
-
-class Masked(nn.Module):
-    """The network as it was, with class 3 out of reach."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.model(x).index_fill(1, torch.tensor([3]), -1e4)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +45,7 @@ def test_a_mask_does_not_stop_the_attacker(
     original: dict[str, Value], digits_model: nn.Module, digits_parts: dict
 ) -> None:
     """It gets what it gets from the original, and neither the mask nor the network is changed by it."""
-    masked = Masked(digits_model)
+    masked = LogitMask(digits_model, [3])
     before = copy.deepcopy(masked.state_dict())
     case = Case(masked, 10, (3,), digits_parts)
     found = relearning(case)

@@ -12,17 +12,7 @@ from torch import Tensor, nn
 from unsc.evaluation.case import Case
 from unsc.evaluation.measures import Value, measure
 from unsc.evaluation.representation import alignment_with_retraining, probe_recall
-
-
-class Masked(nn.Module):
-    """The network as it was, with class 3 out of reach."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.model(x).index_fill(1, torch.tensor([3]), -1e4)
+from unsc.methods.logit_mask import LogitMask
 
 
 class Deeper(nn.Module):
@@ -46,7 +36,7 @@ def original(digits_model, digits_parts, digits_retrained) -> dict[str, Value]:
 
 def test_probes_see_behind_a_mask(original: dict[str, Value], digits_case: Case) -> None:
     """Its features are the original's, so its probes are too, exactly; its accuracy is 0."""
-    masked = replace(digits_case, model=Masked(digits_case.model), retrained=None)
+    masked = replace(digits_case, model=LogitMask(digits_case.model, [3]), retrained=None)
     assert measure(masked, ["forget_test_acc"]).values["forget_test_acc"].value == 0
     found = probe_recall(masked)
     for name in ("probe_linear", "probe_knn"):

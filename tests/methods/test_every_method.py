@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.utils.data import Subset
 
+from unsc.bench.datasets import Split
 from unsc.errors import InvalidRequest
 from unsc.methods import Choice, Problem, Range, apply, methods
+from unsc.samples import Batch, read
+from unsc.tune import accuracy
 
 METHODS = methods()
 ASKED = {
@@ -14,6 +21,9 @@ ASKED = {
     "fisher", "salun", "l1_sparse", "scrub", "ssd", "svd", "bad_teacher", "unsir", "delete", "unsc_paper", "unsc",
     "relabel", "logit_mask", "bias_shift", "head_only",
 }  # fmt: skip
+DETERMINED = {"logit_mask", "bias_shift", "ssd"}
+"""Those that draw nothing."""
+IN_EPOCHS = [name for name in sorted(ASKED - {"retrain"}) if {"lr", "epochs"} <= METHODS[name].defaults.keys()]
 
 
 def test_all_are_there_and_three_are_controls() -> None:
@@ -53,10 +63,42 @@ def test_what_a_method_needs_is_asked_for(name: str, digits_problem: Problem) ->
 
 
 @pytest.mark.parametrize("name", sorted(ASKED - {"retrain"}))
-def test_the_users_model_is_left_alone(name: str, digits_problem: Problem) -> None:
-    """Not a bit of weights or statistics, and not the mode."""
-    model = digits_problem.model
+def test_the_users_model_is_left_alone_and_the_seed_decides(name: str, digits_problem: Problem) -> None:
+    """Not a bit of weights or statistics is changed, nor the mode; the same seed gives the same bits."""
+    model, retain = digits_problem.model, digits_problem.retain
     before = {k: v.clone() for k, v in model.state_dict().items()}
-    short = {"epochs": 1} if "epochs" in METHODS[name].defaults else {}
-    apply(METHODS[name], digits_problem, **short)
+    some = replace(digits_problem, retain=Subset(retain, range(0, len(retain), 3)))  # type: ignore[arg-type]
+    short = {k: v for k, v in {"epochs": 1, "batch_size": 32, "samples": 64}.items() if k in METHODS[name].defaults}
+    results = [apply(METHODS[name], replace(some, seed=seed), **short).model for seed in (1, 1, 2)]
+    first, again, other = (list(m.state_dict().values()) for m in results)  # type: ignore[union-attr]
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items()) and not model.training
+    assert all(map(torch.equal, first, again))
+    assert all(map(torch.equal, first, other)) == (name in DETERMINED)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in sorted(ASKED - {"retrain"}) if {"lr", "epochs"} <= METHODS[n].defaults.keys()]
+)
+@pytest.mark.parametrize("settings", [{"lr": 0.0, "epochs": 1}, {"lr": 0.1, "epochs": 0}], ids=("rate", "epochs"))
+def test_without_steps_nothing_changes(name: str, settings: dict[str, float], digits_problem: Problem) -> None:
+    model = apply(METHODS[name], digits_problem, **settings).model
+    assert model is not None
+    assert all(map(torch.equal, model.state_dict().values(), digits_problem.model.state_dict().values()))
+
+
+@pytest.mark.parametrize("name", ["boundary_shrink", "delete"])
+def test_records_are_forgotten_more_than_others(name: str, digits_problem: Problem, digits: Split) -> None:
+    order = torch.randperm(len(digits.train), generator=torch.Generator().manual_seed(0)).tolist()
+    forget, retain = Subset(digits.train, order[:60]), Subset(digits.train, order[60:])
+    problem = replace(digits_problem, classes=None, forget=forget, retain=retain)
+    model = apply(METHODS[name], problem, lr=3e-4, epochs=5).model
+    assert model is not None
+    gone, kept = read(forget, range(60)), read(retain, range(len(retain)))
+
+    def rise(batch: Batch) -> float:
+        with torch.no_grad():
+            after, before = (F.cross_entropy(m(batch.inputs), batch.labels) for m in (model, problem.model))
+        return (after - before).item()
+
+    assert rise(gone) > max(0.005, 1.2 * rise(kept))
+    assert accuracy(model, kept) > 95

@@ -79,13 +79,8 @@ def test_frozen_parameters_stay() -> None:
     assert (moved["0.weight"] == 0).all() and (moved["0.bias"] != 0).any()
 
 
-def test_on_digits_the_class_is_gone_and_the_seed_decides(digits_problem: Problem, digits) -> None:
-    before = [p.clone() for p in digits_problem.model.parameters()]
-    model, again = (fisher(digits_problem, alpha=1e-7, samples=32) for _ in range(2))
-    other = fisher(replace(digits_problem, seed=1), alpha=1e-7, samples=32)
-    assert all(map(torch.equal, before, digits_problem.model.parameters()))
-    assert all(map(torch.equal, model.parameters(), again.parameters()))
-    assert not all(map(torch.equal, model.parameters(), other.parameters()))
+def test_on_digits_the_class_is_gone(digits_problem: Problem, digits) -> None:
+    model = fisher(digits_problem, alpha=1e-7, samples=32)
     gone = digits.test.tensors[1] == 3
     retained, forgotten = (Subset(digits.test, part.nonzero().flatten().tolist()) for part in (~gone, gone))
     scores = evaluate(model, retain_test=retained, forget_test=forgotten)

@@ -50,13 +50,6 @@ def test_samples_that_are_long_lost_are_left_alone() -> None:
     assert torch.equal(low.weight, w0)
 
 
-def test_the_seed_decides_the_order(digits_problem: Problem) -> None:
-    def run(seed: int) -> Tensor:
-        return next(gradient_ascent(replace(digits_problem, seed=seed), lr=1e-3).parameters())
-
-    assert torch.equal(run(0), run(0)) and not torch.equal(run(0), run(1))
-
-
 def test_digits_are_forgotten_at_a_fitting_rate(digits_problem: Problem, digits_parts: dict) -> None:
     """The class is lost, most of the rest is not, and without the retained samples."""
     before = {name: value.clone() for name, value in digits_problem.model.state_dict().items()}
