@@ -158,7 +158,7 @@ def test_the_table_by_class_has_a_row_for_each_and_their_mean(run: Run, tmp_path
     text = write_tables(tmp_path / "results").read_text()
     split = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
     rows = {first: rest for first, *rest in split}
-    where = rows["class"].index("ours retain %")
+    where = rows["forgotten"].index("ours retain %")
     assert [rows[k][where] for k in ("4", "7", "mean ± sd")] == ["90.0", "92.0", "91.0 ± 1.41"]
     assert rows["4"][0] == "–" and "cropped anew. Preset" in text
 

@@ -94,8 +94,10 @@ def classes(data: str, found: Sequence[Record]) -> str:
     columns = {name: _by_class(chosen, *column) for name, column in _BY_CLASS.items()}
     rows = [(", ".join(map(str, one)), *(_cell(column.get(one, [])) for column in columns.values())) for one in sets]
     mean = ("mean ± sd", *(_cell([x for values in column.values() for x in values]) for column in columns.values()))
-    title = f"Each class by itself (n = {len(sets)}, one network, nothing tuned)"
-    return Grid(title, ("class", *columns), (tuple(rows), (mean,))).markdown() + _remarks(chosen)
+    many = max(map(len, sets))
+    what = f"{many} classes at a time" if many > 1 else "Each class by itself"
+    title = f"{what} (n = {len(sets)}, one network, nothing tuned)"
+    return Grid(title, ("forgotten", *columns), (tuple(rows), (mean,))).markdown() + _remarks(chosen)
 
 
 def _by_class(
