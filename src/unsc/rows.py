@@ -87,10 +87,10 @@ def _input_of(module: nn.Module, role: str, args: tuple, kwargs: dict[str, Any])
 
 def _row_chunks(layer: Layer, use: Use, module: nn.Module, x: Tensor, chunk_bytes: int) -> Iterator[Tensor]:
     if isinstance(module, CONVOLUTIONS):
-        windows = _windows(module, x)
-        positions = math.prod(windows.shape[2 : 2 + len(module.kernel_size)])
+        seen = windows(module, x)
+        positions = math.prod(seen.shape[2 : 2 + len(module.kernel_size)])
         sample_bytes = positions * layer.groups * layer.columns * x.element_size()
-        for chunk in windows.split(max(1, chunk_bytes // sample_bytes)):
+        for chunk in seen.split(max(1, chunk_bytes // sample_bytes)):
             yield _with_ones(layer, use, _patches(chunk, layer.groups, len(module.kernel_size)))
     else:
         flat = x.reshape(-1, x.shape[-1])
@@ -98,7 +98,7 @@ def _row_chunks(layer: Layer, use: Use, module: nn.Module, x: Tensor, chunk_byte
             yield _with_ones(layer, use, chunk.T[None])
 
 
-def _windows(module: nn.Conv1d | nn.Conv2d | nn.Conv3d, x: Tensor) -> Tensor:
+def windows(module: nn.Conv1d | nn.Conv2d | nn.Conv3d, x: Tensor) -> Tensor:
     """Every window the kernel visits, (n, channels, *positions, *kernel), as a view of the padded input."""
     dims = len(module.kernel_size)
     x = x if x.dim() == dims + 2 else x[None]  # a single sample may come without a batch dimension

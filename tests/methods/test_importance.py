@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unsc.methods import importance
-from unsc.methods.importance import batch_importance, empirical_fisher, squared_gradients, true_fisher
+from unsc.methods.importance import batch_importance, empirical_fisher, true_fisher
 from unsc.samples import Batch
 
 NOTHING = lambda: None  # noqa: E731
@@ -87,20 +86,6 @@ def test_the_batch_importance_squares_the_mean_gradient(tiny, batch) -> None:
     squares = [gradient(tiny, F.cross_entropy(tiny(b.inputs), b.labels)) for b in parts]
     expected = {name: (squares[0][name] ** 2 + squares[1][name] ** 2) / 2 for name in squares[0]}
     assert_same(batch_importance(tiny, parts, NOTHING), expected)
-
-
-@pytest.mark.parametrize("reason", ["cannot be vectorised", "large samples", "little memory"])
-def test_every_way_to_compute_gives_the_same(tiny, batch, reason: str, monkeypatch) -> None:
-    usual = squared_gradients(tiny, batch, F.cross_entropy)
-    if reason == "little memory":
-        monkeypatch.setattr(importance, "_MOST_BYTES", 1)
-    elif reason == "large samples":
-        monkeypatch.setattr(importance, "_all_at_once", None)
-        monkeypatch.setattr(importance, "_small", lambda batch: False)
-    else:
-        plain = tiny.forward
-        tiny.forward = lambda x: plain(x) if x.sum().item() < 1e9 else x  # a look at a value stops vectorising
-    assert_same(squared_gradients(tiny, batch, F.cross_entropy), usual)
 
 
 def test_frozen_parameters_are_left_out_and_gradients_are_not_left_behind(tiny, batch) -> None:
