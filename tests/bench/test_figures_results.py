@@ -93,8 +93,9 @@ def test_everything_that_the_files_allow_for_is_drawn(out: Path) -> None:
 
 
 def test_without_results_the_attack_cannot_be_drawn(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match="run unsc bench table1 --data svhn"):
-        draw_mia([], tmp_path / "svhn")
+    for name, words in (("svhn", "--data svhn"), ("svhn@paper", "--data svhn --preset paper")):
+        with pytest.raises(InvalidRequest, match=f"run unsc bench table1 {words}$"):
+            draw_mia([], tmp_path / name)
 
 
 def test_only_what_is_missing_is_measured_and_failures_are_told(tmp_path: Path) -> None:

@@ -55,9 +55,8 @@ def draw_mia(found: list[Record], folder: Path) -> Path:
     """The membership attack on a data set's results."""
     content = mia.measure(found)
     if not content["values"]:
-        raise InvalidRequest(
-            f"there are no results of the membership attack in {folder}; run unsc bench table1 --data {folder.name}"
-        )
+        command = f"unsc bench table1 --data {folder.name}".replace("@", " --preset ")
+        raise InvalidRequest(f"there are no results of the membership attack in {folder}; run {command}")
     path = folder / "mia.png"
     mia.draw(content, path)
     return path
