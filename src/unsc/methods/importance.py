@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unsc.methods.per_sample import Loss, sum_of_squares
+from unsc.methods.per_sample import Loss, sum_of_squares, trained
 from unsc.progress import Advance
 from unsc.samples import Batch, logits_of
 
@@ -69,7 +69,7 @@ def squared_gradients(model: nn.Module, batch: Batch, losses: Sequence[Loss]) ->
 
 
 def _squared_gradient(model: nn.Module, batch: Batch, loss: Loss) -> Importance:
-    parameters = _trained(model)
+    parameters = trained(model)
     value = loss(logits_of(model, batch), batch.labels)
     gradients = torch.autograd.grad(value, list(parameters.values()), materialize_grads=True)
     return {name: g.square() for name, g in zip(parameters, gradients, strict=True)}
@@ -90,12 +90,8 @@ def _width(model: nn.Module, batch: Batch) -> int:
     return logits_of(model, batch[torch.tensor([0], device=batch.labels.device)]).shape[1]
 
 
-def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
-    return {name: p for name, p in model.named_parameters() if p.requires_grad}
-
-
 def _zeros(model: nn.Module) -> Importance:
-    return {name: torch.zeros_like(p) for name, p in _trained(model).items()}
+    return {name: torch.zeros_like(p) for name, p in trained(model).items()}
 
 
 @torch.no_grad()

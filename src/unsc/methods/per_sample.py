@@ -37,9 +37,9 @@ def sum_of_squares(model: nn.Module, batch: Batch, losses: Iterable[Loss]) -> di
 
     `model` is in evaluation mode, where a sample's output depends on nothing but the sample.
     """
-    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not _known(model):
         return None
+    parameters = trained(model)
     with torch.enable_grad(), _recorded(model) as calls:
         logits = logits_of(model, batch)
     if not _alone(calls, logits, parameters):
@@ -52,6 +52,11 @@ def sum_of_squares(model: nn.Module, batch: Batch, losses: Iterable[Loss]) -> di
             for name, squares in call.sums(gradient, power=2):
                 total[name] += squares.reshape(total[name].shape)
     return total
+
+
+def trained(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that are not frozen, by name."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,7 @@ def _known(model: nn.Module) -> bool:
 @contextmanager
 def _recorded(model: nn.Module) -> Iterator[list[_Call]]:
     calls: list[_Call] = []
-    names = {id(p): name for name, p in model.named_parameters() if p.requires_grad}
+    names = {id(p): name for name, p in trained(model).items()}
 
     def call(module: nn.Module, args: tuple, kwargs: dict[str, Any], output: Tensor) -> Tensor:
         shift = torch.zeros_like(output, requires_grad=True)
