@@ -24,10 +24,10 @@ from torch.utils.data import TensorDataset
 import unsc
 from benchmarks import records
 from benchmarks.cases import CASES, Case
-from unsc.files import write_json
 from unsc.methods.logit_mask import LogitMask
 from unsc.progress import bar
-from unsc.result import versions
+from unsc.storage.files import write_json
+from unsc.storage.versions import versions
 
 _COLUMNS = ("retain_test_acc", "forget_test_acc", "retained_kl", "drift_max", "passes", "seconds")
 

@@ -14,8 +14,8 @@ from unsc.bench import networks
 from unsc.bench.datasets import Split, load
 from unsc.bench.train import fit
 from unsc.errors import InvalidRequest
-from unsc.files import write_whole
 from unsc.progress import Progress
+from unsc.storage.files import write_whole
 
 
 @dataclass(frozen=True)

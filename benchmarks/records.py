@@ -14,9 +14,9 @@ import unsc
 from benchmarks.cases import digits
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
-from unsc.files import write_json
 from unsc.progress import bar
-from unsc.result import versions
+from unsc.storage.files import write_json
+from unsc.storage.versions import versions
 
 _COLUMNS = ("test_acc", "records_acc", "retained_kl")
 _SEEDS = range(3)

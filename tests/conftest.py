@@ -9,13 +9,14 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset, Subset
 
+from unsc.batches import Batch, as_batch
 from unsc.bench.datasets import Split, load
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
-from unsc.evaluation.case import Case, Part
+from unsc.datasets import read
+from unsc.evaluation.shared.case import Case, Part
 from unsc.methods import Problem, methods
-from unsc.methods.registry import _METHODS
-from unsc.samples import Batch, as_batch, read
+from unsc.methods.shared.registry import _METHODS
 
 # Training with another number of threads ends with other weights, and some tests measure what becomes of them.
 torch.set_num_threads(1)

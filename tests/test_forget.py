@@ -104,7 +104,7 @@ def test_records_of_several_classes_are_moved(digits: Split, digits_model: nn.Mo
     assert last.retain_test_acc >= first.retain_test_acc - 2
     if step == "budgeted":  # the paper's step does not protect the records' own classes
         assert last.forget_test_acc >= first.forget_test_acc - 6
-        assert isinstance(result.guide, unsc.RetainedMetric)
+        assert isinstance(result.guide, unsc.RetainedCurvature)
     else:
         assert set(result.guide) == {1, 4, 7}
         assert {k: set(range(10)) - set(space.retain) for k, space in result.guide.items()} == {1: {1}, 4: {4}, 7: {7}}

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from unsc.batches import Batch
 from unsc.loop import Outcome, Schedule, run, split_watched, still_known
-from unsc.pseudo_labels import pseudo_labels, removed_classes
-from unsc.samples import Batch
+from unsc.targets import pseudo_labels, removed_classes
 from unsc.watch import Watch
 
 CLASSES = 3

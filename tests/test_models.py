@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from unsc.batches import Batch
 from unsc.errors import InvalidRequest, UnsupportedModel
 from unsc.layers import find_layers
 from unsc.models import editable_layers, working_copy
-from unsc.samples import Batch
 
 
 class Standardised(nn.Linear):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from unsc.collect import collect_moments
 from unsc.errors import InvalidData, UnsupportedModel
-from unsc.moments import Moment, Moments, collect_moments
+from unsc.moments import Moment, Moments
 
 REPEATABLE = settings(max_examples=60, deadline=None, derandomize=True)
 

@@ -10,9 +10,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import unsc
+from unsc.api import unlearn
 from unsc.bench.datasets import Split
 from unsc.errors import EmptyNullSpace, InvalidRequest
-from unsc.unlearn import unlearn
 
 
 def loaders(split: Split) -> tuple[DataLoader, DataLoader, DataLoader]:
@@ -39,13 +39,13 @@ def space(digits: Split, digits_model: nn.Module) -> unsc.NullSpace:
 
 
 @pytest.fixture(scope="module")
-def metric(digits: Split, digits_model: nn.Module) -> unsc.RetainedMetric:
+def metric(digits: Split, digits_model: nn.Module) -> unsc.RetainedCurvature:
     return unsc.forget(digits_model, digits.train, classes=[3], max_passes=1).guide
 
 
 @pytest.mark.parametrize("kind", ["paper", "budgeted"])
 def test_a_prepared_guide_forgets_a_class(
-    digits: Split, digits_model: nn.Module, space: unsc.NullSpace, metric: unsc.RetainedMetric, kind: str
+    digits: Split, digits_model: nn.Module, space: unsc.NullSpace, metric: unsc.RetainedCurvature, kind: str
 ) -> None:
     """The kind of guide decides the step; the model that is passed in stays as it is."""
     forgotten, _, watched = loaders(digits)
@@ -75,7 +75,7 @@ def test_the_weights_stay_in_the_null_space(digits: Split, digits_model: nn.Modu
 
 
 def test_without_classes_the_samples_are_records(
-    digits: Split, digits_model: nn.Module, metric: unsc.RetainedMetric
+    digits: Split, digits_model: nn.Module, metric: unsc.RetainedCurvature
 ) -> None:
     """Each loses its own class, and all of them are watched."""
     x, y = digits.train.tensors
@@ -102,7 +102,7 @@ def test_records_may_have_a_null_space_each(digits: Split, digits_model: nn.Modu
 
 @pytest.mark.parametrize("empty", ["forgotten", "retained"])
 def test_an_empty_loader_is_refused(
-    digits: Split, digits_model: nn.Module, metric: unsc.RetainedMetric, empty: str
+    digits: Split, digits_model: nn.Module, metric: unsc.RetainedCurvature, empty: str
 ) -> None:
     forgotten, _, watched = loaders(digits)
     with pytest.raises(InvalidRequest, match=f"loader {empty} gave no sample"):
@@ -117,7 +117,7 @@ def test_an_empty_loader_is_refused(
 
 @pytest.mark.parametrize("forget", [[10], [-1], range(10), []])
 def test_classes_must_be_the_models_own(
-    digits: Split, digits_model: nn.Module, metric: unsc.RetainedMetric, forget: list[int]
+    digits: Split, digits_model: nn.Module, metric: unsc.RetainedCurvature, forget: list[int]
 ) -> None:
     """A class that has no output, all classes, or none."""
     forgotten, _, watched = loaders(digits)
@@ -125,7 +125,7 @@ def test_classes_must_be_the_models_own(
         unlearn(digits_model, forgotten, metric, retained=watched, forget=forget)
 
 
-def test_a_guide_of_another_model_is_refused(digits: Split, metric: unsc.RetainedMetric) -> None:
+def test_a_guide_of_another_model_is_refused(digits: Split, metric: unsc.RetainedCurvature) -> None:
     """The layers that it does not know are named."""
     forgotten, _, watched = loaders(digits)
     other = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
@@ -144,7 +144,7 @@ def test_a_full_null_space_is_refused(digits: Split, digits_model: nn.Module, sp
         unlearn(digits_model, forgotten, full, retained=watched, forget=[3])
 
 
-def test_unknown_options_are_refused(digits: Split, digits_model: nn.Module, metric: unsc.RetainedMetric) -> None:
+def test_unknown_options_are_refused(digits: Split, digits_model: nn.Module, metric: unsc.RetainedCurvature) -> None:
     forgotten, _, watched = loaders(digits)
     with pytest.raises(InvalidRequest, match="did you mean max_passes"):
         unlearn(digits_model, forgotten, metric, retained=watched, forget=[3], max_pases=3)

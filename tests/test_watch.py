@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unsc.batches import Batch
 from unsc.errors import UnsupportedModel
 from unsc.layers import find_layers
-from unsc.samples import Batch
 from unsc.watch import Watch, drift, softening
 
 ALL = torch.ones(4, dtype=torch.bool)

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
-from unsc.compare.scenario import Scenario
-from unsc.samples import read
+from unsc.compare.scenarios import Scenario
+from unsc.datasets import read
 
 CLASSES, FEATURES = 4, 4
 

@@ -9,17 +9,17 @@ The stages underneath: `collect_moments`, `class_bases` and `null_space`, `unlea
 
 __version__ = "0.2.0"
 
-from unsc.audit import Audit, audit
+from unsc.api import forget, unlearn
+from unsc.collect import collect_moments
 from unsc.errors import EmptyNullSpace, InvalidData, InvalidRequest, UnscError, UnsupportedModel
 from unsc.evaluation import Evaluation, evaluate
-from unsc.forget import forget
-from unsc.metric import RetainedMetric
-from unsc.moments import Moments, collect_moments
+from unsc.evaluation.audit import Audit, audit
+from unsc.moments import Moments
 from unsc.options import Options
-from unsc.pseudo_labels import pseudo_labels
 from unsc.result import Forgotten
-from unsc.subspace import NullSpace, class_bases, null_space
-from unsc.unlearn import unlearn
+from unsc.steps.curvature import RetainedCurvature
+from unsc.steps.subspace import NullSpace, class_bases, null_space
+from unsc.targets import pseudo_labels
 
 __all__ = [
     "Audit",
@@ -31,7 +31,7 @@ __all__ = [
     "Moments",
     "NullSpace",
     "Options",
-    "RetainedMetric",
+    "RetainedCurvature",
     "UnscError",
     "UnsupportedModel",
     "audit",

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from unsc.batches import Batch, join
+from unsc.logits import all_logits
 from unsc.progress import Progress, quiet
-from unsc.pseudo_labels import Targets, pseudo_labels, removed_classes
-from unsc.samples import Batch, all_logits, join
+from unsc.targets import Targets, pseudo_labels, removed_classes
 from unsc.watch import Watch
 
 Step = Callable[[Batch, Tensor], None]

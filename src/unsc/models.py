@@ -10,10 +10,10 @@ import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
+from unsc.batches import Batch, describe
 from unsc.errors import InvalidRequest, UnscError, UnsupportedModel, listing
-from unsc.layers import Layer, find_layers
-from unsc.rows import check_layers
-from unsc.samples import Batch, check_logits, describe, logits_of
+from unsc.layers import Layer, check_layers, find_layers
+from unsc.logits import check_logits, logits_of
 
 
 def working_copy(model: nn.Module) -> nn.Module:

@@ -6,19 +6,14 @@ reduce by a sum. Chunks are multiplied in the rows' own precision and summed in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unsc.errors import InvalidData, listing
 from unsc.layers import Layer
-from unsc.models import editable_layers, working_copy
-from unsc.progress import Progress, quiet
-from unsc.rows import observe
-from unsc.samples import Batch, by_class, check_logits, logits_of
 
 
 class Moment:
@@ -145,53 +140,3 @@ class Moments:
         joined = {k: p[0] if len(p) == 1 else {n: p[0][n] + p[1][n] for n in p[0]} for k, p in parts.items()}
         samples = {k: self.samples.get(k, 0) + other.samples.get(k, 0) for k in classes}
         return Moments(self.layers, self.frozen, joined, samples, self.num_classes)
-
-
-def collect_moments(
-    model: nn.Module,
-    loader: Iterable[Any],
-    *,
-    num_classes: int,
-    samples_per_class: int = 256,
-    label_key: str | None = None,
-    chunk_bytes: int = 256 << 20,
-    progress: Progress = quiet,
-) -> Moments:
-    """Every class's moments from at most `samples_per_class` samples each, in one pass over `loader`.
-
-    Needs memory for one moment per class and layer, and `chunk_bytes` for the patches under way.
-    """
-    model = working_copy(model)
-    layers: tuple[Layer, ...] = ()
-    frozen: dict[str, str] = {}
-    collected: dict[int, dict[str, Moment]] = {}
-    samples: dict[int, int] = {}
-    with progress("moments", num_classes * samples_per_class) as advance:
-        for batch in by_class(loader, limit=samples_per_class, label_key=label_key):
-            label = int(batch.labels[0])
-            if not 0 <= label < num_classes:
-                raise InvalidData(
-                    f"a sample has label {label}; with num_classes={num_classes}, 0 to {num_classes - 1} are allowed"
-                )
-            if not layers:
-                layers, frozen = editable_layers(model, batch)
-            of_class = collected.setdefault(label, {x.name: Moment(x.groups, x.columns) for x in layers})
-            add_rows(model, layers, batch, of_class, chunk_bytes=chunk_bytes)
-            samples[label] = samples.get(label, 0) + len(batch)
-            for _ in range(len(batch)):
-                advance()
-    if not collected:
-        raise InvalidData("the loader gave no sample; give a loader of the training data")
-    return Moments(layers, frozen, dict(sorted(collected.items())), samples, num_classes)
-
-
-def add_rows(
-    model: nn.Module, layers: Iterable[Layer], batch: Batch, moments: Mapping[str, Moment], *, chunk_bytes: int
-) -> None:
-    """Add the rows of one batch to `moments`, by layer name."""
-
-    def receive(layer: Layer, rows: Tensor) -> None:
-        moments[layer.name].update(rows)
-
-    with observe(model, layers, receive, chunk_bytes=chunk_bytes):
-        check_logits(logits_of(model, batch.for_model(model)))

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import torch
 
-from unsc.confine import MakeOptimizer
 from unsc.errors import InvalidRequest
-from unsc.pseudo_labels import Targets
-from unsc.subspace import Energy
+from unsc.steps.paper import MakeOptimizer
+from unsc.steps.subspace import Energy
+from unsc.targets import Targets
 
 _IDLE = {"budgeted": ("lr", "optimizer", "energy", "merge_energy"), "paper": ("budget",)}
 """Options that the other step rule alone uses."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from unsc.files import new_folder, save_tensors, write_json
 from unsc.options import Options
 from unsc.request import Request
-from unsc.versions import versions
+from unsc.storage.files import new_folder, save_tensors, write_json
+from unsc.storage.versions import versions
 
 
 @dataclass(frozen=True, repr=False)

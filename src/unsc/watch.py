@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from unsc.layers import Layer
-from unsc.rows import observe
-from unsc.samples import Batch, check_logits, logits_of
+from unsc.batches import Batch
+from unsc.layers import Layer, observe
+from unsc.logits import check_logits, logits_of
 
 _UNCERTAINTY = 0.1
 """Softened predictions p have a mean of `1 - sum p**2` of at least this."""

@@ -16,9 +16,9 @@ from unsc.bench.tables import write_tables
 from unsc.compare.cells import Run
 from unsc.compare.plan import trials
 from unsc.errors import InvalidData, InvalidRequest
-from unsc.evaluation.measures import metrics
-from unsc.files import write_json
+from unsc.evaluation.shared.measures import metrics
 from unsc.methods import find, methods
+from unsc.storage.files import write_json
 
 SIZES = {"fashion-mnist": 10, "svhn": 10, "cifar-10": 10, "cifar-100": 100}
 

@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import Subset
 
+from unsc.batches import Batch
 from unsc.bench.figures import contour
+from unsc.datasets import read, read_labels
 from unsc.errors import EmptyNullSpace, InvalidRequest
 from unsc.progress import quiet
-from unsc.samples import Batch, read, read_labels
 
 POINTS, MIDDLE = 5, 2
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+from unsc.batches import Batch
 from unsc.bench.figures import latent
 from unsc.errors import InvalidRequest
-from unsc.samples import Batch
 
 
 class Calls:

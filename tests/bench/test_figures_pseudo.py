@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from unsc.batches import Batch
 from unsc.bench.figures import pseudo
-from unsc.samples import Batch
 
 
 class Fixed(nn.Module):

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from unsc.bench.cli import app
 from unsc.bench.figures import classes, mia
 from unsc.bench.figures.make import draw_all, draw_mia, measure_missing
 from unsc.bench.record import records
+from unsc.cli.bench import app
 from unsc.errors import InvalidData, InvalidRequest
-from unsc.files import write_json
+from unsc.storage.files import write_json
 
 CONFIG = {"settings": [], "retain_samples": 1, "tune_trials": 1}
 

@@ -15,8 +15,8 @@ from unsc.bench.experiments import Experiment
 from unsc.bench.figures.make import draw_all, measure_missing
 from unsc.bench.figures.subject import Subject
 from unsc.compare.plan import Config
+from unsc.compare.tuning import Attempt, Tuned
 from unsc.evaluation import evaluate
-from unsc.tune import Attempt, Tuned
 
 
 class FakeUmap:

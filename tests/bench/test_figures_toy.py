@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from unsc.bench.cli import app
 from unsc.bench.figures import toy
 from unsc.bench.figures.make import measure_missing
+from unsc.cli.bench import app
 
 
 @pytest.fixture(scope="module")

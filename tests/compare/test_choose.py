@@ -15,7 +15,7 @@ from torch.utils.data import Dataset, TensorDataset
 from unsc.compare import choose as choose_module
 from unsc.compare.choose import choose
 from unsc.compare.plan import Config, tuning
-from unsc.compare.scenario import Scenario
+from unsc.compare.scenarios import Scenario
 from unsc.errors import Diverged, InvalidRequest
 from unsc.evaluation.accuracy import evaluate
 from unsc.methods import Problem, Range, apply, find, method

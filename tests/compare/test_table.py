@@ -18,8 +18,8 @@ from unsc.compare.plan import Config
 from unsc.compare.render import Grid, by_group, headline, legend
 from unsc.compare.table import Comparison, Summary, _number, write
 from unsc.errors import InvalidData
-from unsc.evaluation.measures import metrics
-from unsc.files import write_json
+from unsc.evaluation.shared.measures import metrics
+from unsc.storage.files import write_json
 
 CONFIG = Config("tiny_scenario:make", ("finetune", "retrain", "logit_mask"), trials=3)
 FORGET = {

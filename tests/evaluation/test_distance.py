@@ -9,10 +9,10 @@ import torch
 from scipy.spatial.distance import jensenshannon
 from torch import Tensor, nn
 
+from unsc.batches import Batch
 from unsc.errors import UnsupportedModel
-from unsc.evaluation.case import Case
 from unsc.evaluation.distance import counterpart, distances_to_retraining, js_distance, tug_of_war
-from unsc.samples import Batch
+from unsc.evaluation.shared.case import Case
 
 
 def test_js_distance_is_scipys() -> None:

@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unsc.batches import Batch
 from unsc.bench.datasets import Split
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.evaluation import membership
-from unsc.evaluation.case import Case, Part, References, Shadows
-from unsc.evaluation.measures import measure
 from unsc.evaluation.membership import confidence_attack, relative_attack, retained_privacy, shadow_attack
+from unsc.evaluation.shared.case import Case, Part, References, Shadows
+from unsc.evaluation.shared.measures import measure
 from unsc.methods.logit_mask import LogitMask
-from unsc.samples import Batch
 
 GONE = 3
 

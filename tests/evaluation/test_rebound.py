@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from unsc.errors import InvalidData
-from unsc.evaluation.case import Case, Later
-from unsc.evaluation.measures import measure
 from unsc.evaluation.rebound import rebound_after_later_request
+from unsc.evaluation.shared.case import Case, Later
+from unsc.evaluation.shared.measures import measure
 
 
 class Masked(nn.Module):

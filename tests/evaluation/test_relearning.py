@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unsc.batches import Batch
 from unsc.errors import InvalidRequest, UnsupportedModel
-from unsc.evaluation.case import Case
-from unsc.evaluation.measures import Value, measure
 from unsc.evaluation.relearning import SAMPLES, WithNewHead, draw, last_linear, relearning
+from unsc.evaluation.shared.case import Case
+from unsc.evaluation.shared.measures import Value, measure
 from unsc.methods.logit_mask import LogitMask
-from unsc.samples import Batch
 
 
 @pytest.fixture(scope="module")

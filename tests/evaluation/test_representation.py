@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from unsc.evaluation.case import Case
-from unsc.evaluation.measures import Value, measure
 from unsc.evaluation.representation import alignment_with_retraining, probe_recall
+from unsc.evaluation.shared.case import Case
+from unsc.evaluation.shared.measures import Value, measure
 from unsc.methods.logit_mask import LogitMask
 
 

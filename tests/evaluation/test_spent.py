@@ -8,8 +8,8 @@ import pytest
 
 from unsc.cost import Cost
 from unsc.errors import InvalidRequest
-from unsc.evaluation.case import Case
-from unsc.evaluation.measures import Measured, measure
+from unsc.evaluation.shared.case import Case
+from unsc.evaluation.shared.measures import Measured, measure
 
 NAMES = ["seconds", "seconds_share", "peak_mib", "memory_share"]
 

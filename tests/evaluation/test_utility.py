@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from unsc.batches import Batch
 from unsc.cost import Cost
-from unsc.evaluation.case import Case
-from unsc.evaluation.measures import measure
+from unsc.evaluation.shared.case import Case
+from unsc.evaluation.shared.measures import measure
 from unsc.evaluation.utility import accuracies, share_by_class, wilson
-from unsc.samples import Batch
 
 
 class Shifted(nn.Module):

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from unsc.batches import Batch
 from unsc.bench.networks import digits_cnn
 from unsc.errors import UnsupportedModel
 from unsc.methods import Problem
 from unsc.methods.bad_teacher import _mixture, bad_teacher, newly_initialised, taught
-from unsc.samples import Batch
 
 SETTINGS = {"lr": 0.01, "epochs": 5, "batch_size": 64}
 

@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from unsc.batches import Batch
 from unsc.errors import InvalidRequest, UnsupportedModel
 from unsc.methods import Problem
 from unsc.methods.boundary_expand import boundary_expand, find_head
-from unsc.methods.registry import find
-from unsc.samples import Batch
+from unsc.methods.shared.registry import find
 
 
 def _accuracy(model: nn.Module, batch: Batch) -> float:

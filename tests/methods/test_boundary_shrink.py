@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from unsc.batches import Batch
 from unsc.errors import InvalidData
 from unsc.methods import Problem
 from unsc.methods.boundary_shrink import boundary_shrink, neighbours
-from unsc.samples import Batch
 
 SETTINGS = {"lr": 3e-4, "epochs": 10}
 

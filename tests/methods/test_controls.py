@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Subset, TensorDataset
 
+from unsc.batches import Batch
 from unsc.errors import UnsupportedModel
 from unsc.methods import Problem
 from unsc.methods.bias_shift import bias_shift
-from unsc.methods.head import features, find_head
 from unsc.methods.head_only import head_only
 from unsc.methods.logit_mask import LogitMask, logit_mask
-from unsc.methods.registry import find
-from unsc.samples import Batch
+from unsc.methods.shared.head import features, find_head
+from unsc.methods.shared.registry import find
 
 
 @pytest.fixture(scope="module")

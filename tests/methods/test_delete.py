@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
+from unsc.batches import Batch
 from unsc.methods import Problem
 from unsc.methods.delete import delete
-from unsc.samples import Batch
 
 SETTINGS = {"lr": 5e-4, "epochs": 10}
 

@@ -9,11 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch.utils.data import Subset
 
+from unsc.batches import Batch
 from unsc.bench.datasets import Split
+from unsc.datasets import read
 from unsc.errors import InvalidRequest
+from unsc.logits import accuracy
 from unsc.methods import Choice, Problem, Range, apply, methods
-from unsc.samples import Batch, read
-from unsc.tune import accuracy
 
 METHODS = methods()
 ASKED = {

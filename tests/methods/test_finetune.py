@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Subset, TensorDataset
 
+from unsc.batches import as_batch
 from unsc.evaluation.accuracy import evaluate
 from unsc.methods import Problem
 from unsc.methods.finetune import finetune
-from unsc.samples import as_batch
 
 X = torch.tensor([[1.0, 2.0], [-1.0, 0.5], [0.3, -2.0], [2.0, 1.0]], dtype=torch.float64)
 Y = torch.tensor([0, 1, 2, 0])

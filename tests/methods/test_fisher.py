@@ -9,12 +9,12 @@ import torch
 from torch import nn
 from torch.utils.data import Subset, TensorDataset
 
+from unsc.batches import Batch
 from unsc.errors import InvalidRequest
 from unsc.evaluation import evaluate
 from unsc.methods import Problem
 from unsc.methods.fisher import fisher, inverse
-from unsc.methods.importance import true_fisher
-from unsc.samples import Batch
+from unsc.methods.shared.importance import true_fisher
 
 
 def linear_problem(classes: tuple[int, ...] | None) -> Problem:

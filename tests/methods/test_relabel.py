@@ -8,10 +8,11 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
+from unsc.datasets import read
+from unsc.logits import logits_of
 from unsc.methods import Problem
 from unsc.methods.relabel import relabel
 from unsc.models import working_copy
-from unsc.samples import logits_of, read
 
 
 def test_one_step_is_that_of_the_only_label_that_is_left() -> None:

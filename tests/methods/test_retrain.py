@@ -9,10 +9,10 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset, Subset, TensorDataset
 
+from unsc.datasets import read_labels
 from unsc.errors import InvalidRequest
 from unsc.methods import Problem, apply, find
 from unsc.methods.retrain import retrain
-from unsc.samples import read_labels
 
 DATA = TensorDataset(torch.arange(12.0).view(6, 2), torch.tensor([0, 1, 2, 0, 1, 2]))
 

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
+from unsc.batches import Batch
 from unsc.methods import Problem
 from unsc.methods.scrub import in_turns, scrub
-from unsc.samples import Batch
 
 
 def _accuracy(model: nn.Module, batch: Batch) -> float:

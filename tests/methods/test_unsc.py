@@ -11,7 +11,7 @@ from torch.utils.data import Subset, TensorDataset
 
 import unsc as package
 from unsc.methods import Problem, apply
-from unsc.methods.registry import find
+from unsc.methods.shared.registry import find
 from unsc.methods.unsc import unsc
 from unsc.methods.unsc_paper import unsc_paper
 from unsc.options import Options

@@ -10,11 +10,12 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import TensorDataset
 
+from unsc.batches import Batch
+from unsc.datasets import read_labels
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.methods import Problem
-from unsc.methods.registry import find
+from unsc.methods.shared.registry import find
 from unsc.methods.unsir import _some_of_each, learned_noise, unsir
-from unsc.samples import Batch, read_labels
 
 SETTINGS = {"impair_lr": 0.01, "noise_batches": 1, "batch_size": 64}
 NOISE = {"size": 16, "lr": 0.1, "penalty": 0.01}

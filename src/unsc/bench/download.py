@@ -15,8 +15,8 @@ from typing import IO, Any
 
 from unsc.bench.sources import SOURCES, Published
 from unsc.errors import InvalidData, InvalidRequest, unknown
-from unsc.files import write_whole
 from unsc.progress import Advance, Progress, quiet
+from unsc.storage.files import write_whole
 
 
 def fetch(name: str, folder: Path, *, base_url: str | None = None, progress: Progress = quiet) -> None:

@@ -19,8 +19,8 @@ from unsc.bench.data.split import Split
 from unsc.bench.networks import network
 from unsc.bench.training.augment import Augmentation
 from unsc.bench.training.protocol import PAPER, Protocol
+from unsc.datasets import read_labels
 from unsc.errors import InvalidRequest, unknown
-from unsc.samples import read_labels
 
 
 @dataclass(frozen=True)

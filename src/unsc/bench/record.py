@@ -16,7 +16,7 @@ from unsc.bench.experiments import Experiment
 from unsc.bench.presets import preset
 from unsc.compare.cells import ORIGINAL, Run, read_result
 from unsc.errors import InvalidData
-from unsc.files import write_json
+from unsc.storage.files import write_json
 
 
 @dataclass(frozen=True)

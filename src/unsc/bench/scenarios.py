@@ -12,10 +12,10 @@ from torch.utils.data import Dataset, Subset
 from unsc.bench.datasets import load
 from unsc.bench.presets import preset, split_validation
 from unsc.bench.train import Trained, train
-from unsc.compare.scenario import Scenario
+from unsc.compare.scenarios import Scenario
 from unsc.cost import Cost
+from unsc.datasets import read_labels
 from unsc.errors import InvalidRequest
-from unsc.samples import read_labels
 
 
 def paper_scenario(dataset: str, name: str = "cpu", folder: Path | None = None) -> Scenario:

@@ -16,7 +16,7 @@ from unsc.compare.cells import ORIGINAL
 from unsc.compare.order import blocks
 from unsc.compare.render import Grid
 from unsc.compare.table import Summary
-from unsc.files import write_whole
+from unsc.storage.files import write_whole
 
 _OURS = ("retain_test_acc", "forget_test_acc", "mia_confidence", "tug_of_war", "agreement_forget")
 _HEADS = ("retain %", "forget %", "MIA", "ToW", "alike %", "CPU s")

@@ -2,6 +2,6 @@
 
 from unsc.compare.plan import Config
 from unsc.compare.run import Finished, chosen_methods, compare
-from unsc.compare.scenario import Scenario, scenario
+from unsc.compare.scenarios import Scenario, scenario
 
 __all__ = ["Config", "Finished", "Scenario", "chosen_methods", "compare", "scenario"]

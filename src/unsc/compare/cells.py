@@ -15,15 +15,15 @@ from torch.utils.data import Dataset, Subset
 
 from unsc.compare.networks import Networks
 from unsc.compare.plan import Config, Training, Trial, trials, tuning
-from unsc.compare.scenario import Scenario, scenario
+from unsc.compare.scenarios import Scenario, scenario
+from unsc.compare.tuning import Tuned, tune
 from unsc.cost import Cost
 from unsc.errors import Diverged, InvalidData
-from unsc.evaluation.case import Case, Later, References, Shadows
-from unsc.evaluation.measures import Measured, measure, metrics
-from unsc.files import write_json
+from unsc.evaluation.shared.case import Case, Later, References, Shadows
+from unsc.evaluation.shared.measures import Measured, measure, metrics
 from unsc.methods import Applied, Method, Problem, apply, find
-from unsc.tune import Tuned, tune
-from unsc.versions import versions
+from unsc.storage.files import write_json
+from unsc.storage.versions import versions
 
 ORIGINAL = "original"
 """The row of the network that has not forgotten anything."""

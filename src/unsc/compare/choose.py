@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 from unsc.compare.plan import Config, tuning
-from unsc.compare.scenario import scenario
+from unsc.compare.scenarios import scenario
+from unsc.compare.tuning import Tuned, tune
 from unsc.errors import Diverged
-from unsc.files import write_json
+from unsc.logits import accuracy
 from unsc.methods import apply, find
 from unsc.progress import Progress, quiet
-from unsc.tune import Tuned, accuracy, tune
+from unsc.storage.files import write_json
 
 
 def choose(

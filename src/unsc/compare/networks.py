@@ -9,10 +9,10 @@ from torch import nn
 from torch.utils.data import Dataset, Subset
 
 from unsc.compare.plan import Training
-from unsc.compare.scenario import Scenario
+from unsc.compare.scenarios import Scenario
 from unsc.cost import Cost, metered
 from unsc.errors import InvalidData
-from unsc.files import load_tensors, save_tensors
+from unsc.storage.files import load_tensors, save_tensors
 
 
 @dataclass(frozen=True)

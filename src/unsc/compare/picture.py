@@ -8,9 +8,9 @@ from statistics import fmean
 from unsc.compare.cells import ORIGINAL, RETRAIN
 from unsc.compare.order import blocks
 from unsc.compare.table import Comparison
-from unsc.evaluation.fooled import ALL, shortfall
-from unsc.evaluation.measures import Metric
-from unsc.files import write_whole
+from unsc.evaluation.shared.fooled import ALL, shortfall
+from unsc.evaluation.shared.measures import Metric
+from unsc.storage.files import write_whole
 
 _UTILITY = ("retain_test_acc", "neighbour_harm")
 """Shown although the original is as good as retraining on them: full colour is ten points worse than retraining."""

@@ -13,9 +13,9 @@ from unsc.compare.order import blocks
 from unsc.compare.picture import scorecard
 from unsc.compare.run import Finished
 from unsc.compare.table import Comparison, Summary, write
-from unsc.evaluation.fooled import in_words
-from unsc.evaluation.measures import Metric
-from unsc.files import write_whole
+from unsc.evaluation.shared.fooled import in_words
+from unsc.evaluation.shared.measures import Metric
+from unsc.storage.files import write_whole
 
 HEADLINE = (
     "retain_test_acc",

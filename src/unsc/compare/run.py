@@ -22,11 +22,11 @@ import torch
 from unsc.compare.cells import ORIGINAL, Run
 from unsc.compare.plan import Config
 from unsc.errors import InvalidRequest, UnscError, listing, unknown
-from unsc.evaluation.measures import metrics
-from unsc.files import write_json
+from unsc.evaluation.shared.measures import metrics
 from unsc.methods import find, methods, split_names
 from unsc.progress import Progress, quiet
-from unsc.versions import versions
+from unsc.storage.files import write_json
+from unsc.storage.versions import versions
 
 
 @dataclass(frozen=True)

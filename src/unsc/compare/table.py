@@ -11,11 +11,11 @@ from statistics import fmean, stdev
 from typing import Any
 
 from unsc.compare.cells import ORIGINAL, Run, read_result
-from unsc.evaluation.fooled import fooled_by
-from unsc.evaluation.measures import Metric, metrics
-from unsc.files import write_json, write_whole
+from unsc.evaluation.shared.fooled import fooled_by
+from unsc.evaluation.shared.measures import Metric, metrics
 from unsc.methods import methods
-from unsc.versions import versions
+from unsc.storage.files import write_json, write_whole
+from unsc.storage.versions import versions
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
+from unsc.batches import as_batch
 from unsc.errors import InvalidData
+from unsc.logits import logits_of
 from unsc.models import working_copy
-from unsc.samples import as_batch, logits_of
 
 
 @dataclass(frozen=True)

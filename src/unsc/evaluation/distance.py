@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from unsc.errors import UnsupportedModel
-from unsc.evaluation.case import Case, Part
-from unsc.evaluation.measures import Metric, Value, measures
+from unsc.evaluation.shared.case import Case, Part
+from unsc.evaluation.shared.measures import Metric, Value, measures
 from unsc.evaluation.utility import accuracy, share
 
 

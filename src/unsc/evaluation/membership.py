@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from unsc.errors import InvalidData
-from unsc.evaluation import lira
-from unsc.evaluation.attacks import enough, entropy, into_range, log_odds, log_probability, take_for_outsiders
-from unsc.evaluation.bootstrap import intervals
-from unsc.evaluation.case import Case, Part
-from unsc.evaluation.contest import contest
-from unsc.evaluation.measures import Metric, Value, measures
-from unsc.evaluation.roc import Roc, roc
+from unsc.evaluation.shared import lira
+from unsc.evaluation.shared.attacks import enough, entropy, into_range, log_odds, log_probability, take_for_outsiders
+from unsc.evaluation.shared.bootstrap import intervals
+from unsc.evaluation.shared.case import Case, Part
+from unsc.evaluation.shared.contest import contest
+from unsc.evaluation.shared.measures import Metric, Value, measures
+from unsc.evaluation.shared.roc import Roc, roc
 from unsc.evaluation.utility import wilson
 
 _MOST = 2000

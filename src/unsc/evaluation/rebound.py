@@ -7,8 +7,8 @@ import copy
 import torch
 
 from unsc.errors import InvalidData, listing
-from unsc.evaluation.case import Case
-from unsc.evaluation.measures import Metric, Value, measures
+from unsc.evaluation.shared.case import Case
+from unsc.evaluation.shared.measures import Metric, Value, measures
 from unsc.evaluation.utility import accuracy, correct, share
 
 

@@ -9,14 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unsc.batches import Batch, join, pieces
 from unsc.errors import InvalidRequest, UnsupportedModel
-from unsc.evaluation.case import Case
-from unsc.evaluation.features import seen_by_layers
-from unsc.evaluation.measures import Metric, Value, measures
+from unsc.evaluation.shared.case import Case
+from unsc.evaluation.shared.features import seen_by_layers
+from unsc.evaluation.shared.measures import Metric, Value, measures
 from unsc.evaluation.utility import share
-from unsc.methods.training import descend
+from unsc.logits import logits_of
+from unsc.methods.shared.training import descend
 from unsc.models import working_copy
-from unsc.samples import Batch, join, logits_of, pieces
 
 SAMPLES = {"relearn_0": 0, "relearn_10": 10, "relearn_100": 100, "relearn_full": None}
 """How many labelled forgotten training samples the attacker has; None for all."""

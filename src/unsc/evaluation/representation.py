@@ -6,14 +6,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from unsc.evaluation.alignment import linear_cka
-from unsc.evaluation.case import Case, Part
+from unsc.batches import Batch, join
 from unsc.evaluation.distance import counterpart, floor
-from unsc.evaluation.features import layer_inputs
-from unsc.evaluation.measures import Metric, Value, measures
-from unsc.evaluation.probes import knn_probe, linear_probe, stratified
+from unsc.evaluation.shared.alignment import linear_cka
+from unsc.evaluation.shared.case import Case, Part
+from unsc.evaluation.shared.features import layer_inputs
+from unsc.evaluation.shared.measures import Metric, Value, measures
+from unsc.evaluation.shared.probes import knn_probe, linear_probe, stratified
 from unsc.evaluation.utility import share
-from unsc.samples import Batch, join
 
 _TRAINED_ON = 2000
 """Training samples that a probe is fitted on."""

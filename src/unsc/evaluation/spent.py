@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from unsc.errors import InvalidData
-from unsc.evaluation.case import Case
-from unsc.evaluation.measures import Metric, Value, measures
+from unsc.evaluation.shared.case import Case
+from unsc.evaluation.shared.measures import Metric, Value, measures
 
 
 @measures(Metric("seconds", "time", "lower", "s", "Wall-clock time of unlearning.", ("cost",)))

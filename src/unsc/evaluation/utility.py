@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from unsc.evaluation.case import Case, Part
-from unsc.evaluation.measures import Metric, Value, measures
+from unsc.evaluation.shared.case import Case, Part
+from unsc.evaluation.shared.measures import Metric, Value, measures
 
 _Z = 1.959964
 """The 97.5 % point of the standard normal distribution."""

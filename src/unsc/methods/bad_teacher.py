@@ -9,12 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unsc.batches import Batch, join
+from unsc.datasets import read
 from unsc.errors import UnsupportedModel
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
-from unsc.methods.training import descend
-from unsc.samples import Batch, join, logits_of, read
+from unsc.logits import logits_of
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
+from unsc.methods.shared.training import descend
 
 
 @method(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from unsc.methods.head import find_head
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.training import number_of_batches
-from unsc.samples import batches, logits_of, read
+from unsc.datasets import read, read_batches
+from unsc.logits import logits_of
+from unsc.methods.shared.head import find_head
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.training import number_of_batches
 
 _BATCH = 256
 
@@ -47,7 +48,7 @@ def _excess(problem: Problem, model: nn.Module) -> Tensor:
     most, scale = torch.zeros(len(gone), dtype=torch.float64), 0.0
     everything = torch.arange(len(forget))  # type: ignore[arg-type]
     with problem.progress("scores", number_of_batches(forget, size=_BATCH, epochs=1)) as advance:
-        for batch in batches(forget, everything, size=_BATCH):
+        for batch in read_batches(forget, everything, size=_BATCH):
             logits = logits_of(model, batch.for_model(model)).double().cpu()
             over = logits[:, gone] - logits[:, problem.kept].max(dim=1, keepdim=True).values
             most = torch.maximum(most, over.max(dim=0).values)

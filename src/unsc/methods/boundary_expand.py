@@ -9,13 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unsc.batches import Batch
+from unsc.datasets import read
 from unsc.errors import UnsupportedModel
-from unsc.methods import head
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
-from unsc.methods.training import descend, number_of_batches, passes
-from unsc.samples import Batch, logits_of, read
+from unsc.logits import logits_of
+from unsc.methods.shared import head
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
+from unsc.methods.shared.training import descend, number_of_batches, passes
 
 
 @method(needs=("forget",), kinds=("classes",), search={"lr": Range(1e-5, 1e-2, log=True), "epochs": Range(1, 20)})

@@ -8,13 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unsc.batches import Batch, describe
 from unsc.errors import InvalidData
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
-from unsc.methods.training import descend, number_of_batches, passes
-from unsc.pseudo_labels import pseudo_labels
-from unsc.samples import Batch, describe, logits_of
+from unsc.logits import logits_of
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
+from unsc.methods.shared.training import descend, number_of_batches, passes
+from unsc.targets import pseudo_labels
 
 
 @method(

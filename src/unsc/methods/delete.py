@@ -6,12 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
-from unsc.methods.training import descend, number_of_batches, passes
-from unsc.pseudo_labels import pseudo_labels
-from unsc.samples import Batch, logits_of
+from unsc.batches import Batch
+from unsc.logits import logits_of
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
+from unsc.methods.shared.training import descend, number_of_batches, passes
+from unsc.targets import pseudo_labels
 
 
 @method(needs=("forget",), search={"lr": Range(1e-5, 1e-2, log=True), "epochs": Range(1, 20)})

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import nn
 
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
-from unsc.methods.training import descend, number_of_batches, passes
-from unsc.samples import logits_of
+from unsc.logits import logits_of
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
+from unsc.methods.shared.training import descend, number_of_batches, passes
 
 
 @method(needs=("retain",), search={"lr": Range(1e-3, 1e-1, log=True), "epochs": Range(1, 20)})

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from unsc.datasets import read, read_batches
 from unsc.errors import InvalidRequest
-from unsc.methods.head import find_head
-from unsc.methods.importance import true_fisher
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
-from unsc.samples import batches, read
+from unsc.methods.shared.head import find_head
+from unsc.methods.shared.importance import true_fisher
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
 
 _BATCH = 64
 _MOST, _MOST_IN_HEAD = 1e3, 1e2
@@ -48,7 +48,7 @@ def fisher(problem: Problem, *, alpha: float = 1e-6, power: float = 1.0, samples
     size = len(problem.retain)  # type: ignore[arg-type]
     drawn = torch.randperm(size, generator=problem.generator())[:samples]
     with problem.progress("Fisher information", -(-len(drawn) // _BATCH)) as advance:
-        information = true_fisher(model, batches(problem.retain, drawn, size=_BATCH), advance)
+        information = true_fisher(model, read_batches(problem.retain, drawn, size=_BATCH), advance)
     head = model.get_submodule(find_head(model, read(problem.retain, [0])))
     of_head = {id(p) for p in head.parameters()}
     forgotten = list(problem.classes or ())

@@ -7,13 +7,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
-from unsc.methods.head import features, find_head
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
-from unsc.methods.training import descend, endless, number_of_batches, passes
-from unsc.pseudo_labels import pseudo_labels
-from unsc.samples import Batch, batches, join, read
+from unsc.batches import Batch, join
+from unsc.datasets import read, read_batches
+from unsc.methods.shared.head import features, find_head
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
+from unsc.methods.shared.training import descend, endless, number_of_batches, passes
+from unsc.targets import pseudo_labels
 
 _BATCH = 256
 
@@ -66,7 +67,7 @@ def _features(problem: Problem, model: nn.Module, path: str, dataset: Dataset) -
     everything = torch.arange(len(dataset))  # type: ignore[arg-type]
     found = []
     with problem.progress("features", number_of_batches(dataset, size=_BATCH, epochs=1)) as advance:
-        for batch in features(model, path, batches(dataset, everything, size=_BATCH)):
+        for batch in features(model, path, read_batches(dataset, everything, size=_BATCH)):
             found.append(batch)
             advance()
     return join(found)

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
 
 
 class LogitMask(nn.Module):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unsc.batches import Batch
 from unsc.errors import InvalidRequest
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
-from unsc.methods.training import bounded, descend, endless, number_of_batches, passes
-from unsc.samples import Batch, logits_of
+from unsc.logits import logits_of
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
+from unsc.methods.shared.training import bounded, descend, endless, number_of_batches, passes
 
 
 @method(

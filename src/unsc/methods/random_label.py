@@ -8,11 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
-from unsc.methods.training import descend, endless, number_of_batches, passes
-from unsc.samples import Batch, join, logits_of
+from unsc.batches import Batch, join
+from unsc.logits import logits_of
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
+from unsc.methods.shared.training import descend, endless, number_of_batches, passes
 
 
 @method(needs=("forget", "retain"), search={"lr": Range(1e-3, 1e-1, log=True), "epochs": Range(1, 20)})

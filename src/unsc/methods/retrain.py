@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
 
 
 @method(needs=("retain", "recipe"))

@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.errors import InvalidRequest
-from unsc.methods.problem import Problem
+from unsc.logits import logits_of
 from unsc.methods.random_label import learn_random_labels
-from unsc.methods.registry import method
-from unsc.methods.search import Range
-from unsc.methods.training import number_of_batches, passes
-from unsc.samples import logits_of
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
+from unsc.methods.shared.training import number_of_batches, passes
 
 
 @method(

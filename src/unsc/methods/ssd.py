@@ -6,13 +6,13 @@ import torch
 from torch import nn
 from torch.utils.data import ConcatDataset, Dataset
 
+from unsc.datasets import read_batches
 from unsc.errors import InvalidRequest
-from unsc.methods.importance import Importance, batch_importance, empirical_fisher
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
-from unsc.methods.training import number_of_batches
-from unsc.samples import batches
+from unsc.methods.shared.importance import Importance, batch_importance, empirical_fisher
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
+from unsc.methods.shared.training import number_of_batches
 
 _READ = 64
 
@@ -58,4 +58,4 @@ def _importance(problem: Problem, model: nn.Module, dataset: Dataset, size: int)
     measure, step = (batch_importance, size) if size > 1 else (empirical_fisher, _READ)
     everything = torch.arange(len(dataset))  # type: ignore[arg-type]
     with problem.progress("importance", number_of_batches(dataset, size=step, epochs=1)) as advance:
-        return measure(model, batches(dataset, everything, size=step), advance)
+        return measure(model, read_batches(dataset, everything, size=step), advance)

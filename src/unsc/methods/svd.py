@@ -8,14 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from unsc.collect import add_rows
+from unsc.datasets import read, read_batches, read_labels
 from unsc.errors import InvalidRequest
 from unsc.layers import Layer, parameters_of
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
 from unsc.models import editable_layers
-from unsc.moments import Moment, add_rows
-from unsc.samples import batches, read, read_labels
+from unsc.moments import Moment
 
 _BATCH = 64
 _CHUNK_BYTES = 256 << 20
@@ -85,7 +86,7 @@ def _moments(
     chosen = torch.cat([order[labels[order] == k][:of_each] for k in present])
     moments = {x.name: Moment(x.groups, x.columns) for x in layers}
     with problem.progress("moments", -(-len(chosen) // _BATCH)) as advance:
-        for batch in batches(dataset, chosen, size=_BATCH):
+        for batch in read_batches(dataset, chosen, size=_BATCH):
             add_rows(model, layers, batch, moments, chunk_bytes=_CHUNK_BYTES)
             advance()
     return moments

@@ -6,10 +6,10 @@ from typing import Any
 
 from torch.utils.data import ConcatDataset
 
-from unsc.forget import forget
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
+from unsc.api import forget
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
 from unsc.result import Forgotten
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
 from unsc.methods.unsc import carried_out
 from unsc.result import Forgotten
 

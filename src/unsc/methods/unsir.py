@@ -7,12 +7,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 
+from unsc.batches import Batch, describe
+from unsc.datasets import read, read_labels
 from unsc.errors import InvalidData
-from unsc.methods.problem import Problem
-from unsc.methods.registry import method
-from unsc.methods.search import Range
-from unsc.methods.training import descend, number_of_batches, passes
-from unsc.samples import Batch, describe, logits_of, read, read_labels
+from unsc.logits import logits_of
+from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.registry import method
+from unsc.methods.shared.search import Range
+from unsc.methods.shared.training import descend, number_of_batches, passes
 
 
 @method(

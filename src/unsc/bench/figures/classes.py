@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from unsc.bench.drawing import class_accuracy
 from unsc.bench.record import Record
-from unsc.figures import class_accuracy
-from unsc.files import write_whole
+from unsc.storage.files import write_whole
 
 NETWORKS = {
     "original": "original",

@@ -16,14 +16,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from unsc.batches import Batch
+from unsc.collect import collect_moments
+from unsc.datasets import read_batches, read_labels
 from unsc.errors import EmptyNullSpace, InvalidRequest
-from unsc.files import write_whole
 from unsc.layers import Layer, parameters_of
+from unsc.logits import all_logits
 from unsc.models import working_copy
-from unsc.moments import collect_moments
 from unsc.progress import Advance, Progress, quiet
-from unsc.samples import Batch, all_logits, batches, read_labels
-from unsc.subspace import ClassBases, NullSpace, class_bases
+from unsc.steps.subspace import ClassBases, NullSpace, class_bases
+from unsc.storage.files import write_whole
 
 
 def measure(
@@ -79,7 +81,7 @@ def _bases(
         for k in labels.unique().tolist():
             own = (labels == k).nonzero().flatten()
             own = own[torch.randperm(len(own), generator=generator)[:most]]
-            loader = batches(fitted, own, size=64)
+            loader = read_batches(fitted, own, size=64)
             moments = collect_moments(model, loader, num_classes=num_classes, samples_per_class=most)
             bases |= class_bases(moments, energy=energy).by_class
             layers = moments.layers

@@ -12,11 +12,12 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 from torch import nn
 
+from unsc.batches import Batch
 from unsc.errors import InvalidRequest
-from unsc.evaluation.features import layer_inputs
-from unsc.files import write_whole
+from unsc.evaluation.shared.features import layer_inputs
+from unsc.logits import all_logits
 from unsc.models import working_copy
-from unsc.samples import Batch, all_logits
+from unsc.storage.files import write_whole
 
 Embed: TypeAlias = Callable[[np.ndarray, "np.ndarray | None"], np.ndarray]
 """Features (n, values), and places (n, 2) to start from if there are any, to places (n, 2)."""

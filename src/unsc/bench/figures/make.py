@@ -11,7 +11,7 @@ from typing import Any
 from unsc.bench.figures import classes, contour, latent, mia, pseudo, toy
 from unsc.bench.record import Record, records
 from unsc.errors import InvalidData, InvalidRequest, UnscError
-from unsc.files import write_whole
+from unsc.storage.files import write_whole
 
 _DRAW: dict[str, Callable[[dict[str, Any], Path], None]] = {
     "toy": toy.draw,

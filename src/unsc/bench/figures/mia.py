@@ -9,7 +9,7 @@ from typing import Any
 
 from unsc.bench.record import Record, said_of_attacks
 from unsc.compare.order import blocks
-from unsc.files import write_whole
+from unsc.storage.files import write_whole
 
 METRIC = "mia_confidence"
 

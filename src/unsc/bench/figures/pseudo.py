@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unsc.files import write_whole
+from unsc.batches import Batch
+from unsc.logits import all_logits
 from unsc.models import working_copy
-from unsc.pseudo_labels import pseudo_labels, removed_classes
-from unsc.samples import Batch, all_logits
+from unsc.storage.files import write_whole
+from unsc.targets import pseudo_labels, removed_classes
 
 
 def measure(

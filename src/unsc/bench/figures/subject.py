@@ -15,11 +15,11 @@ from unsc.bench.experiments import Experiment
 from unsc.bench.figures import contour, latent, pseudo
 from unsc.compare.cells import Run
 from unsc.compare.plan import Training, Trial
+from unsc.datasets import read
 from unsc.errors import Diverged
 from unsc.methods import Applied
 from unsc.progress import Progress, quiet
-from unsc.samples import read
-from unsc.versions import versions
+from unsc.storage.versions import versions
 
 _METHOD = "unsc"
 _LOSS_SAMPLES, _LATENT_SAMPLES = 500, 2000

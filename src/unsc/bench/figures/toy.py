@@ -13,19 +13,19 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from unsc.batches import as_batch
 from unsc.bench.train import fit
 from unsc.bench.training.random_state import seeded
+from unsc.collect import collect_moments
+from unsc.compare.tuning import tune
 from unsc.errors import Diverged
 from unsc.evaluation import evaluate
-from unsc.files import write_whole
 from unsc.methods import Problem, apply, find
 from unsc.models import working_copy
-from unsc.moments import collect_moments
 from unsc.progress import Progress, quiet
-from unsc.samples import as_batch
-from unsc.subspace import null_space
-from unsc.tune import tune
-from unsc.versions import versions
+from unsc.steps.subspace import null_space
+from unsc.storage.files import write_whole
+from unsc.storage.versions import versions
 
 TITLES = {
     "original": "original",

@@ -14,7 +14,7 @@ from unsc.bench.networks.digits import digits_cnn
 from unsc.bench.networks.resnet import ResNet18, ResNet20
 from unsc.bench.networks.vgg import VGG11
 from unsc.errors import InvalidRequest, unknown
-from unsc.imports import import_callable
+from unsc.loading.code import import_callable
 
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "digits-cnn": digits_cnn,

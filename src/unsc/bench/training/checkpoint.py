@@ -15,7 +15,7 @@ from torch import nn
 from unsc.bench.training.protocol import Protocol
 from unsc.bench.training.samples import Samples
 from unsc.errors import InvalidData, InvalidRequest
-from unsc.files import write_whole
+from unsc.storage.files import write_whole
 
 _PARTS = {"identity", "model", "optimizer", "random", "history", "best"}
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Subset, TensorDataset
 
+from unsc.datasets import check_map_style, read
 from unsc.errors import InvalidData
-from unsc.samples import check_map_style, read
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,86 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from unsc.compare.tuning import Tuned
+from unsc.evaluation.audit import Audit
+from unsc.evaluation.shared.fooled import in_words
+from unsc.evaluation.shared.measures import Measured, Value, metrics
+from unsc.methods import find, methods
+
+
+def methods_table() -> Table:
+    """Every method, what it needs and what can be tuned."""
+    table = Table("method", "needs", "forgets", "tunes", title="Methods")
+    for method in methods().values():
+        name = f"{method.name} (control)" if method.control else method.name
+        table.add_row(name, *(", ".join(x) or "nothing" for x in (method.needs, method.kinds, method.search)))
+    return table
+
+
+def about_method(name: str) -> Text:
+    """A method's docstring, and its settings."""
+    method = find(name)
+
+    def setting(key: str, value: object) -> str:
+        return f"  {key} = {value!r}" + (f", searched in {method.search[key]}" if key in method.search else "")
+
+    settings = [setting(*item) for item in method.defaults.items()] or ["  none"]
+    return Text("\n".join([method.name, "", method.about, "", "Settings:", *settings]))
+
+
+def about_metrics() -> Text:
+    """Every metric: what it measures, which way is better and what it needs."""
+    lines = []
+    for metric in metrics().values():
+        better = "as retrained is best" if metric.better == "reference" else f"{metric.better} is better"
+        needs = f"; needs {', '.join(metric.needs)}" if metric.needs else ""
+        unit = f" in {metric.unit}" if metric.unit else ""
+        lines += [f"{metric.name}{unit}: {better}{needs}", f"    {metric.about}"]
+    return Text("\n".join(lines))
+
+
+def tuned_table(tuned: Tuned) -> Table:
+    """Everything that was tried, on validation data."""
+    table = Table("", "settings", "retain acc", "forget acc", "seconds", "", title=f"{tuned.method}, validation data")
+    for attempt in tuned.attempts:
+        chosen = "chosen" if attempt is tuned.best else ""
+        settings = ", ".join(
+            f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in attempt.settings.items()
+        )
+        scores = f"{attempt.retain_acc:.2f}", f"{attempt.forget_acc:.2f}", f"{attempt.seconds:.2f}"
+        table.add_row(chosen, Text(settings or "none"), *scores, Text(attempt.diverged or ""))
+    return table
+
+
+def audit_table(result: Audit) -> Table:
+    """What was measured, beside what retraining gets and what fools the metric."""
+    table = Table("metric", "value", "95 % interval", "n", "better", "retraining gets", "fooled by", title="Audit")
+    for name, value in result.model.values.items():
+        metric = metrics()[name]
+        reference = result.retrained.values.get(name) if result.retrained else None
+        table.add_row(
+            f"{metric.title} ({metric.unit})" if metric.unit else metric.title,
+            f"{value.value:.3f}",
+            _interval(value),
+            str(value.n),
+            metric.direction,
+            "?" if reference is None else f"{reference.value:.3f}",
+            in_words(result.fooled_by(name)),
+        )
+    return table
+
+
+def skipped_lines(measured: Measured) -> list[str]:
+    """Why metrics are missing, one line for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for name, reason in measured.skipped.items():
+        reasons.setdefault(reason, []).append(name)
+    return [f"Not measured: {', '.join(names)}: {reason}" for reason, names in reasons.items()]
+
+
+def _interval(value: Value) -> str:
+    return "" if value.low is None else f"{value.low:.3f} to {value.high:.3f}"

@@ -1,0 +1,177 @@
+"""What methods are compared on: data in three parts, a network, and the way it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset, Subset
+
+from unsc.batches import Batch
+from unsc.bench.datasets import load
+from unsc.bench.networks import digits_cnn
+from unsc.bench.train import fit
+from unsc.cost import Cost
+from unsc.datasets import check_map_style, read, read_labels
+from unsc.errors import InvalidData, InvalidRequest, unknown
+from unsc.evaluation.shared.case import Part
+from unsc.loading.code import made_by
+from unsc.methods import Problem, Recipe
+from unsc.progress import Progress, quiet
+
+Third: TypeAlias = Literal["train", "validation", "test"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Three map-style data sets that do not overlap, and how to get a trained network."""
+
+    name: str
+    train: Dataset
+    validation: Dataset
+    """Settings are chosen on it. No network is trained on it."""
+    test: Dataset
+    num_classes: int
+    network: Callable[[], nn.Module]
+    """A new, untrained network."""
+    recipe: Recipe
+    """Trains a new network on a data set with a seed."""
+    resumable: Callable[[Dataset, int, Path], tuple[nn.Module, Cost]] | None = None
+    """The same with a file to keep what was reached, where training takes long, and what it took from the start."""
+
+    def __post_init__(self) -> None:
+        for third in ("train", "validation", "test"):
+            found = set(self.labels(third).unique().tolist())
+            if len(found) < 2:
+                raise InvalidData(f"the {third} part of {self.name} has one class only; at least two are needed")
+            if extra := found - set(range(self.num_classes)):
+                raise InvalidData(
+                    f"the {third} part of {self.name} has labels {sorted(extra)}; with {self.num_classes} classes they "
+                    f"must be 0 to {self.num_classes - 1}"
+                )
+            if missing := set(range(self.num_classes)) - found:
+                raise InvalidData(f"the {third} part of {self.name} has no sample of class {sorted(missing)}")
+
+    def labels(self, third: Third) -> Tensor:
+        return read_labels(getattr(self, third))
+
+    def problem(
+        self,
+        model: nn.Module,
+        classes: Sequence[int],
+        *,
+        seed: int,
+        gone: Sequence[int] = (),
+        progress: Progress = quiet,
+    ) -> Problem:
+        """Forget `classes` from a network, whose classes `gone` were forgotten before."""
+        labels = self.labels("train")
+        wrong = sorted(set(classes) - set(range(self.num_classes)))
+        if wrong or not classes or len(set(classes) | set(gone)) >= self.num_classes:
+            raise InvalidRequest(
+                f"classes {list(classes)} of {self.name} cannot be forgotten: give some of 0 to "
+                f"{self.num_classes - 1}, and leave at least one"
+            )
+        chosen = torch.isin(labels, torch.tensor(list(classes)))
+        lost = chosen | torch.isin(labels, torch.tensor(list(gone), dtype=torch.long))
+        return Problem(
+            model,
+            self.num_classes,
+            tuple(sorted(classes)),
+            forget=Subset(self.train, chosen.nonzero().flatten().tolist()),
+            retain=Subset(self.train, (~lost).nonzero().flatten().tolist()),
+            recipe=self.recipe,
+            seed=seed,
+            progress=progress,
+        )
+
+    def without(self, classes: Sequence[int]) -> Dataset:
+        """The training data without some classes."""
+        stay = ~torch.isin(self.labels("train"), torch.tensor(list(classes), dtype=torch.long))
+        return Subset(self.train, stay.nonzero().flatten().tolist())
+
+    def parts(self, classes: Sequence[int], *, most: int | None = None) -> dict[Part, Batch]:
+        """All samples by third and by whether they are forgotten; of the training data `most` of each at random."""
+        thirds: tuple[tuple[Third, int | None], ...] = (("train", most), ("validation", None), ("test", None))
+        return {name: batch for x, n in thirds for name, batch in self.parts_of(x, classes, most=n).items()}
+
+    def parts_of(self, third: Third, classes: Sequence[int], *, most: int | None = None) -> dict[Part, Batch]:
+        """The two parts of a third; the others are not read."""
+        found = self.positions(third, classes, most=most)
+        return {name: read(getattr(self, third), chosen.tolist()) for name, chosen in found.items()}
+
+    def to_choose_by(self, classes: Sequence[int], *, most: int | None = None) -> tuple[Batch, Batch]:
+        """The validation samples that settings are chosen by: retained and forgotten ones, `most` of each."""
+        parts = self.parts_of("validation", classes, most=most)
+        return parts["retain_validation"], parts["forget_validation"]
+
+    def positions(self, third: Third, classes: Sequence[int], *, most: int | None = None) -> dict[Part, Tensor]:
+        """Where the samples of the two parts of a third are, ascending int64."""
+        generator = torch.Generator().manual_seed(0)
+        gone = torch.isin(self.labels(third), torch.tensor(list(classes)))
+        found: dict[Part, Tensor] = {}
+        for name, mask in ((f"forget_{third}", gone), (f"retain_{third}", ~gone)):
+            chosen = mask.nonzero().flatten()
+            found[name] = chosen[torch.randperm(len(chosen), generator=generator)[:most].sort().values]  # type: ignore[index]
+        return found
+
+
+def scenario(name: str) -> Scenario:
+    """The scenario of this name, or the one that a function `package.module:function` returns.
+
+    `digits` needs no files. The paper's data sets are read from the folder that the environment variable UNSC_DATA
+    names; `fashion-mnist@paper` is trained as in the paper, `fashion-mnist` by itself as a CPU can bear.
+    """
+    if ":" in name:
+        made = made_by(name)
+        if not isinstance(made, Scenario):
+            raise InvalidRequest(f"{name} returned a {type(made).__name__}; it must return an unsc.compare.Scenario")
+        return made
+    if name == "digits":
+        return _digits()
+    from unsc.bench.presets import PRESETS
+    from unsc.bench.scenarios import paper_scenario
+
+    dataset, _, preset = name.partition("@")
+    if dataset not in PRESETS["cpu"]:
+        raise unknown("scenario", dataset, ["digits", *PRESETS["cpu"], "package.module:function"])
+    return paper_scenario(dataset, preset or "cpu")
+
+
+def _digits() -> Scenario:
+    """958 handwritten digits to train on, 240 for validation, 599 for the test; a CNN of 40,000 weights."""
+    from sklearn.model_selection import train_test_split
+
+    split = load("digits")
+    labels = split.train.tensors[1]
+    train, validation = train_test_split(np.arange(len(labels)), test_size=0.2, stratify=labels.numpy(), random_state=0)
+
+    def recipe(dataset: Dataset, seed: int) -> nn.Module:
+        batch = read(dataset, range(len(dataset)))  # type: ignore[arg-type]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = digits_cnn()
+        return fit(model, batch.inputs, batch.labels, epochs=20, lr=0.05, batch_size=64, seed=seed)
+
+    parts = Subset(split.train, list(train)), Subset(split.train, list(validation))
+    return Scenario("digits", *parts, split.test, 10, digits_cnn, recipe)
+
+
+def load_data(name: str) -> tuple[Dataset, Dataset]:
+    """Training and test data: of a scenario by its name, or of a function `package.module:function`."""
+    if ":" not in name:
+        found = scenario(name)
+        return found.train, found.test
+    made = made_by(name)
+    if isinstance(made, Scenario):
+        return made.train, made.test
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise InvalidRequest(f"{name} returned a {type(made).__name__}; it must return (train, test), two data sets")
+    for dataset in made:
+        check_map_style(dataset)
+    return made

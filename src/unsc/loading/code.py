@@ -1,0 +1,65 @@
+"""Find a user's own callable by its import path, `package.module:name`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from unsc.errors import InvalidRequest, UnscError, listing
+
+
+def import_callable(path: str) -> Callable[..., Any]:
+    """What `path`, as in "package.module:name" or "module:Class.method", names. Modules in the current folder count."""
+    module_name, colon, name = path.partition(":")
+    if not colon or not _is_dotted(module_name) or not _is_dotted(name):
+        raise InvalidRequest(f"{path!r} is not an import path; write package.module:name, as in my_models:make_network")
+    module = _import(module_name, path)
+    try:
+        found = reduce(getattr, name.split("."), module)
+    except AttributeError:
+        public = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
+        offered = f"it has {listing(public)}" if public else "it has no public callable"
+        raise InvalidRequest(
+            f"module {module_name} has no {name!r}; {offered}: correct the part after the colon"
+        ) from None
+    if not callable(found):
+        raise InvalidRequest(f"{path} is a {type(found).__name__}, which cannot be called; name a function or a class")
+    return found
+
+
+def made_by(path: str) -> Any:
+    """What the user's callable `package.module:callable` gives, called without arguments."""
+    make = import_callable(path)
+    try:
+        return make()
+    except UnscError:
+        raise
+    except Exception as e:  # whatever the user's code may raise
+        raise InvalidRequest(f"{path}() failed ({type(e).__name__}: {e}); it must work without arguments") from e
+
+
+def _is_dotted(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split("."))
+
+
+def _import(name: str, path: str) -> Any:
+    """Import module `name`, and tell a missing module from one that fails by itself."""
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)  # an installed command, unlike `python -m`, does not look where the user stands
+    importlib.invalidate_caches()  # the file may have been written after Python last looked
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        if e.name is not None and (name == e.name or name.startswith(f"{e.name}.")):
+            raise InvalidRequest(
+                f"there is no module {e.name!r} (for {path!r}) in {here} or among the installed packages; "
+                "correct the part before the colon, or run from the folder that holds it"
+            ) from e
+        raise InvalidRequest(f"{name} imports {e.name!r}, which is not installed; install it and try again") from e
+    except Exception as e:  # a user's module can raise anything
+        raise InvalidRequest(f"importing {name} fails with {type(e).__name__}: {e}; mend it and try again") from e

@@ -1,0 +1,118 @@
+"""Data in three parts that do not overlap, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiny_scenario
+import torch
+from torch.utils.data import Dataset, TensorDataset
+
+from unsc.compare.scenarios import Scenario, scenario
+from unsc.datasets import read
+from unsc.errors import InvalidData, InvalidRequest
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Scenario:
+    return tiny_scenario.make()
+
+
+def _rows(dataset: Dataset) -> set[tuple]:
+    batch = read(dataset, range(len(dataset)))  # type: ignore[arg-type]
+    return {tuple(x.flatten().tolist()) for x in batch.inputs}
+
+
+def test_the_digits_fall_into_three_parts() -> None:
+    """Every sample of scikit-learn's digits is in one part, and each part has every class in about equal shares."""
+    digits = scenario("digits")
+    thirds = [digits.train, digits.validation, digits.test]
+    assert [len(third) for third in thirds] == [958, 240, 599]
+    train, validation = ({*map(int, third.indices)} for third in thirds[:2])
+    assert not train & validation and len(train | validation) == 958 + 240
+    for third in ("train", "validation", "test"):
+        counts = digits.labels(third).bincount()
+        assert len(counts) == 10 and counts.min() > 0.9 * counts.float().mean()
+
+
+def test_parts_are_disjoint_and_complete(tiny: Scenario) -> None:
+    parts = tiny.parts((1, 3))
+    assert {k: len(v) for k, v in parts.items()} == {
+        "forget_train": 60, "retain_train": 60, "forget_validation": 40, "retain_validation": 40,
+        "forget_test": 50, "retain_test": 50,
+    }  # fmt: skip
+    for third in ("train", "validation", "test"):
+        both = parts[f"forget_{third}"], parts[f"retain_{third}"]
+        assert both[0].labels.unique().tolist() == [1, 3] and both[1].labels.unique().tolist() == [0, 2]
+        assert {tuple(x.tolist()) for b in both for x in b.inputs} == _rows(getattr(tiny, third))
+
+
+def test_some_of_each_part_are_where_positions_say(tiny: Scenario) -> None:
+    """At most that many of the training data, all different, the same each time, and no more than there are."""
+    parts = tiny.parts((1,), most=40)
+    assert [len(batch) for batch in parts.values()] == [30, 40, 20, 60, 25, 75]
+    where = tiny.positions("train", (1,), most=40)
+    assert list(where) == ["forget_train", "retain_train"]
+    for name, chosen in where.items():
+        assert len(chosen.unique()) == len(chosen)
+        assert torch.equal(read(tiny.train, chosen.tolist()).inputs, parts[name].inputs)
+        assert torch.equal(parts[name].inputs, tiny.parts((1,), most=40)[name].inputs)
+
+
+def test_a_problem_is_about_training_data_alone(tiny: Scenario) -> None:
+    model = tiny.network()
+    problem = tiny.problem(model, (2,), seed=5)
+    assert problem.model is model and problem.classes == (2,) and problem.seed == 5 and problem.recipe is tiny.recipe
+    assert _rows(problem.forget) | _rows(problem.retain) == _rows(tiny.train)
+    assert len(problem.forget) == 30 and len(problem.retain) == 90
+    assert {int(y) for _, y in problem.forget} == {2}
+    assert _rows(tiny.without((2,))) == _rows(problem.retain)
+    assert len(tiny.without(())) == 120
+
+
+def test_a_later_problem_does_not_give_back_what_is_gone(tiny: Scenario) -> None:
+    problem = tiny.problem(tiny.network(), (2,), seed=0, gone=(1,))
+    assert {int(y) for _, y in problem.forget} == {2}
+    assert {int(y) for _, y in problem.retain} == {0, 3}
+
+
+@pytest.mark.parametrize(("classes", "gone"), [((), ()), ((4,), ()), ((-1,), ()), ((0, 1, 2, 3), ()), ((0, 1), (2, 3))])
+def test_what_cannot_be_forgotten_is_refused(tiny: Scenario, classes: tuple, gone: tuple) -> None:
+    with pytest.raises(InvalidRequest, match="cannot be forgotten: give some of 0 to 3, and leave at least one"):
+        tiny.problem(tiny.network(), classes, seed=0, gone=gone)
+
+
+def _labelled(*labels: int) -> TensorDataset:
+    return TensorDataset(torch.zeros(len(labels), 4), torch.tensor(labels, dtype=torch.long))
+
+
+@pytest.mark.parametrize("third", ["train", "validation", "test"])
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ((2, 2, 2), "part of tiny has one class only"),
+        ((0, 1, 3), r"part of tiny has no sample of class \[2\]"),
+        ((0, 1, 2, 3, 4), r"part of tiny has labels \[4\]; with 4 classes they must be 0 to 3"),
+        ((), "the data set is empty"),
+    ],
+)
+def test_unusable_parts_are_refused(tiny: Scenario, third: str, labels: tuple[int, ...], said: str) -> None:
+    with pytest.raises(InvalidData, match=said):
+        replace(tiny, **{third: _labelled(*labels)})
+
+
+def test_scenarios_by_name() -> None:
+    assert scenario("tiny_scenario:make").name == "tiny"
+    with pytest.raises(InvalidRequest, match="no scenario 'digit'; did you mean digits"):
+        scenario("digit")
+
+
+def test_what_makes_no_scenario_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "no_scenario.py").write_text("def seven():\n    return 7\n\ndef fails():\n    return 1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InvalidRequest, match=r"no_scenario:seven returned a int; it must return an unsc\.compare"):
+        scenario("no_scenario:seven")
+    with pytest.raises(InvalidRequest, match=r"no_scenario:fails\(\) failed \(ZeroDivisionError: division by zero\)"):
+        scenario("no_scenario:fails")

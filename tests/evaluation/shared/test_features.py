@@ -1,0 +1,113 @@
+"""The inputs of layers, as a forward pass by hand has them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from unsc.batches import Batch
+from unsc.errors import UnsupportedModel
+from unsc.evaluation.shared.features import layer_inputs, pooled, seen_by_layers
+
+
+class Wrapped(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.unused = nn.Linear(3, 3)
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model(x) - 1
+
+
+def batch(*shape: int) -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    return Batch(torch.randn(*shape, generator=generator), torch.zeros(shape[0], dtype=torch.int64))
+
+
+def test_inputs_are_those_of_a_forward_pass(digits_model: nn.Module) -> None:
+    """Of the digits CNN: 64 and 256 values are kept whole, the convolutions' many positions are averaged."""
+    samples = batch(10, 1, 8, 8)
+    found = layer_inputs(digits_model, samples, size=4)
+    assert list(found) == ["0", "3", "7", "12", "14"]
+    torch.testing.assert_close(found["0"], samples.inputs.flatten(1))
+    with torch.no_grad():
+        assert isinstance(digits_model, nn.Sequential)
+        torch.testing.assert_close(found["3"], digits_model[:3](samples.inputs).mean(dim=(2, 3)))
+        torch.testing.assert_close(found["7"], digits_model[:7](samples.inputs).mean(dim=(2, 3)))
+        torch.testing.assert_close(found["12"], digits_model[:12](samples.inputs))
+        torch.testing.assert_close(found["14"], digits_model[:14](samples.inputs))
+
+
+def test_a_wrapped_network_has_the_same_inputs_in_the_same_order(digits_model: nn.Module) -> None:
+    samples = batch(5, 1, 8, 8)
+    plain, wrapped = layer_inputs(digits_model, samples), layer_inputs(Wrapped(digits_model), samples)
+    assert list(wrapped) == [f"model.{name}" for name in plain]
+    assert all(map(torch.equal, plain.values(), wrapped.values()))
+
+
+def test_tokens_are_averaged_over_their_positions() -> None:
+    """For a linear layer the last dimension are the channels, for a convolution the second."""
+    x = torch.randn(4, 100, 5)
+    torch.testing.assert_close(pooled(x, channels=-1), x.mean(dim=1))
+    torch.testing.assert_close(pooled(x, channels=1), x.mean(dim=2))
+    assert torch.equal(pooled(x[:, :50], channels=-1), x[:, :50].flatten(1))
+    wide = torch.randn(4, 1000)
+    assert torch.equal(pooled(wide, channels=-1), wide)
+
+
+def test_a_layer_stands_where_it_was_run_last() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.shared, self.other = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.shared(self.other(input=self.shared(x)))
+
+    model, samples = Twice(), batch(6, 3)
+    found = layer_inputs(model, samples)
+    assert list(found) == ["other", "shared"]
+    with torch.no_grad():
+        torch.testing.assert_close(found["shared"], model.other(model.shared(samples.inputs)))
+
+
+def test_inputs_without_samples_are_left_out() -> None:
+    class Mixed(nn.Module):
+        """One layer sees the patches of all samples as rows, one a single row that belongs to none."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.patches, self.constant, self.last = nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(6, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            patches = self.patches(x.reshape(-1, 2)).reshape(len(x), -1)
+            return self.last(patches) + self.constant(torch.ones(1, 2))
+
+    assert list(layer_inputs(Mixed(), batch(4, 6))) == ["last"]
+    # In pieces of 3 the last is a single sample: the single row must not pass for it.
+    assert list(layer_inputs(Mixed(), batch(4, 6), size=3)) == ["last"]
+
+
+def test_a_model_without_layers_is_refused() -> None:
+    class Scale(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.scale * x
+
+    with pytest.raises(UnsupportedModel, match="no Linear or Conv"):
+        layer_inputs(Scale(), batch(3, 2))
+
+
+def test_hooks_are_gone_after_an_error() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    with pytest.raises(RuntimeError), seen_by_layers(model):
+        model(torch.zeros(1, 3))
+    assert not model[0]._forward_pre_hooks
+    model = model.train()
+    layer_inputs(model, batch(2, 2))
+    assert model.training and not model[0]._forward_pre_hooks

@@ -1,0 +1,180 @@
+"""The budgeted step: what it spends, and that a wrong prediction cannot ruin a network."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from unsc.api import forget
+from unsc.batches import Batch
+from unsc.bench.datasets import Split
+from unsc.layers import find_layers
+from unsc.result import Forgotten
+from unsc.steps.budgeted import BudgetedStep, forget_gradients
+from unsc.steps.curvature import LayerCurvature, RetainedCurvature
+from unsc.targets import pseudo_labels, removed_classes
+from unsc.watch import Watch
+
+BUDGET = 1e-4
+KEPT = torch.arange(10) != 3
+
+
+@pytest.fixture(scope="module")
+def run(digits: Split, digits_model: nn.Module) -> Forgotten:
+    """A short run, for its metric."""
+    return forget(digits_model, digits.train, classes=[3], max_passes=1)
+
+
+def parts(split: Split, model: nn.Module) -> tuple[Batch, Tensor, Watch]:
+    """Forgotten samples, their targets, and a watch over retained test samples."""
+    images, labels = split.train.tensors
+    batch = Batch(images[labels == 3][:64], labels[labels == 3][:64])
+    x, y = split.test.tensors
+    watch = Watch(model, [Batch(x[y != 3][:128], y[y != 3][:128])], KEPT)
+    with torch.no_grad():
+        targets = pseudo_labels(model(batch.inputs), removed_classes(batch.labels, 10, (3,)))
+    return batch, targets, watch
+
+
+def scaled(metric: RetainedCurvature, factor: float) -> RetainedCurvature:
+    return replace(metric, layers={n: replace(m, sensitivity=factor * m.sensitivity) for n, m in metric.layers.items()})
+
+
+def retained_accuracy(model: nn.Module, split: Split) -> float:
+    x, y = split.test.tensors
+    with torch.no_grad():
+        return (model(x).argmax(dim=1) == y)[y != 3].float().mean().item()
+
+
+def test_gradients_are_those_of_the_divergence_from_the_targets(digits: Split, digits_model: nn.Module) -> None:
+    """The loss is the mean KL in nats, which is cross-entropy up to a constant."""
+    batch, targets, _ = parts(digits, digits_model)
+    model = copy.deepcopy(digits_model)
+    layers = find_layers(model).layers
+    loss, gradients = forget_gradients(model, layers, batch, targets)
+    entropy = -torch.special.xlogy(targets, targets).sum(dim=1).mean()
+    expected = F.cross_entropy(model(batch.inputs), targets)
+    assert loss == pytest.approx((expected - entropy).item(), rel=1e-4)
+    expected.backward()
+    named = {name: p.grad for name, p in model.named_parameters()}
+    for layer in layers:
+        torch.testing.assert_close(gradients[layer.name], layer.matrix(named), atol=1e-5, rtol=1e-3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-6])
+def test_no_step_moves_retained_predictions_beyond_its_bound(
+    digits: Split, digits_model: nn.Module, run: Forgotten, factor: float
+) -> None:
+    """The root of the measured KL grows by at most twice the root of the budget, however wrong the metric is."""
+    batch, targets, watch = parts(digits, digits_model)
+    model = copy.deepcopy(digits_model)
+    step = BudgetedStep(model, find_layers(model).layers, scaled(run.guide, factor), watch, budget=BUDGET)
+    loss, length = forget_gradients(model, step.layers, batch, targets)[0], 0.0
+    for _ in range(10):
+        step(batch, targets)
+        now = math.sqrt(watch.kl(model))
+        assert now <= length + 2 * math.sqrt(BUDGET) + 1e-6
+        length = now
+    assert length > 0
+    assert forget_gradients(model, step.layers, batch, targets)[0] < loss
+
+
+def test_a_wrong_metric_is_caught(digits: Split, digits_model: nn.Module, run: Forgotten) -> None:
+    """With sensitivities a million times too small the unchecked step ruins the network; the checked one does not."""
+    batch, targets, watch = parts(digits, digits_model)
+    wrong = scaled(run.guide, 1e-6)
+    ruined, model = copy.deepcopy(digits_model), copy.deepcopy(digits_model)
+    layers = find_layers(model).layers
+    _, gradients = forget_gradients(ruined, layers, batch, targets)
+    steps = {name: wrong.layers[name].solve(g) for name, g in gradients.items()}
+    length = math.sqrt(2 * BUDGET / sum((gradients[n] * s).sum().item() for n, s in steps.items()))
+    named = dict(ruined.named_parameters())
+    for layer in layers:
+        layer.write(layer.matrix(named) - length * steps[layer.name], named)
+    step = BudgetedStep(model, layers, wrong, watch, budget=BUDGET)
+    for _ in range(5):
+        step(batch, targets)
+    before = retained_accuracy(digits_model, digits)
+    assert retained_accuracy(ruined, digits) < before - 0.2
+    assert step.taken_back > 0
+    assert step.scale < 1
+    assert retained_accuracy(model, digits) > before - 0.01
+
+
+def simple(bias: float = 0.0) -> tuple[nn.Linear, RetainedCurvature, Watch]:
+    """A linear model of 4 classes that finds all equally likely, with an exact metric of standard normal rows."""
+    model = nn.Linear(3, 4)
+    nn.init.zeros_(model.weight)
+    nn.init.constant_(model.bias, bias)
+    layer = LayerCurvature(torch.ones(1, 4), torch.eye(4)[None], 0.25, 0.01)
+    x = torch.randn(256, 3, generator=torch.Generator().manual_seed(0))
+    watch = Watch(model, [Batch(x, torch.zeros(256, dtype=torch.long))], torch.ones(4, dtype=torch.bool))
+    return model, RetainedCurvature({find_layers(model).layers[0].name: layer}, 256), watch
+
+
+def test_a_zero_gradient_does_nothing() -> None:
+    """Targets that the network gives already leave every weight as it is."""
+    model, metric, watch = simple()
+    before = copy.deepcopy(model.state_dict())
+    step = BudgetedStep(model, find_layers(model).layers, metric, watch, budget=BUDGET)
+    step(Batch(torch.randn(5, 3), torch.zeros(5, dtype=torch.long)), torch.full((5, 4), 0.25))
+    assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+    assert step.taken_back == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_targets_that_are_almost_reached_are_not_overshot(seed: int) -> None:
+    """Where the loss is nothing but rounding, and may even be negative, no budget is spent on it."""
+    model, metric, watch = simple()
+    torch.manual_seed(seed)
+    nn.init.normal_(model.weight)
+    batch = Batch(torch.randn(5, 3), torch.zeros(5, dtype=torch.long))
+    with torch.no_grad():
+        targets = model(batch.inputs).softmax(dim=1)
+    watch = Watch(model, watch.batches, torch.ones(4, dtype=torch.bool))
+    step = BudgetedStep(model, find_layers(model).layers, metric, watch, budget=BUDGET)
+    step(batch, targets)
+    assert watch.kl(model) <= 2e-6
+
+
+def test_a_single_step_spends_the_predicted_budget() -> None:
+    """With an exact metric and far targets, the measured KL is the budget within a factor of 2, at the first try."""
+    model, metric, watch = simple()
+    step = BudgetedStep(model, find_layers(model).layers, metric, watch, budget=BUDGET)
+    x = torch.randn(64, 3, generator=torch.Generator().manual_seed(5))
+    step(Batch(x, torch.zeros(64, dtype=torch.long)), torch.eye(4)[torch.arange(64) % 3])
+    assert step.taken_back == 0
+    assert BUDGET / 2 < watch.kl(model) < 2 * BUDGET
+
+
+def test_a_step_that_cannot_be_made_short_enough_is_undone() -> None:
+    """If the network breaks at any length, the weights are what they were."""
+
+    class Alarm(Watch):
+        def kl(self, model: nn.Module, *, quick: bool = False) -> float:
+            return math.nan
+
+    model, metric, watch = simple()
+    alarm = Alarm(model, watch.batches, torch.ones(4, dtype=torch.bool))
+    before = copy.deepcopy(model.state_dict())
+    step = BudgetedStep(model, find_layers(model).layers, metric, alarm, budget=BUDGET)
+    step(Batch(torch.randn(8, 3), torch.zeros(8, dtype=torch.long)), torch.eye(4)[[1] * 8])
+    assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+    assert step.taken_back > 0
+
+
+def test_the_bound_is_on_a_step_not_on_their_sum() -> None:
+    """Ten steps the same way add up their lengths: the KL is far beyond what one step may add."""
+    model, metric, watch = simple()
+    step = BudgetedStep(model, find_layers(model).layers, metric, watch, budget=BUDGET)
+    x = torch.randn(64, 3, generator=torch.Generator().manual_seed(5))
+    for _ in range(10):
+        step(Batch(x, torch.zeros(64, dtype=torch.long)), torch.eye(4)[torch.arange(64) % 3])
+    assert step.taken_back == 0
+    assert 25 * BUDGET < watch.kl(model) < 200 * BUDGET
