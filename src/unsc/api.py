@@ -21,13 +21,13 @@ from unsc.models import count_classes, editable_layers, working_copy
 from unsc.moments import Moment, Moments
 from unsc.options import Options
 from unsc.progress import Progress, quiet
-from unsc.request import Request, make_request
+from unsc.request import Positions, Request, make_request
 from unsc.result import Forgotten
 from unsc.run import Samples, Task, carry_out, unlearn
 from unsc.steps.budgeted import forget_gradients
 from unsc.steps.curvature import RetainedCurvature, assemble, sensitivities
 from unsc.steps.subspace import NullSpace, class_bases
-from unsc.targets import pseudo_labels, removed_classes
+from unsc.targets import pseudo_labels
 from unsc.watch import Watch
 
 __all__ = ["forget", "unlearn"]
@@ -57,10 +57,11 @@ def forget(
     original = working_copy(model)
     every = _labels(dataset, labels, settings, progress)
     probe = read(dataset, range(min(4, len(every))), label_key=settings.label_key)
-    request = make_request(every, count_classes(original, probe), classes=classes, indices=indices)
-    settings = settings.resolved(len(request.forget))
+    request = make_request(count_classes(original, probe), classes=classes, indices=indices)
+    parts = request.split(every)
+    settings = settings.resolved(len(parts.forget))
     layers, frozen = editable_layers(original, probe, parameters=settings.parameters)
-    data = _Data.draw(dataset, every, request, settings)
+    data = _Data.draw(dataset, every, request, parts, settings)
     watch = Watch(original, data.run.held_out, request.kept)
     task = Task(model, original, layers, frozen, data.run, request, settings, watch)
     prepare = _null_spaces if settings.step == "paper" else _metric
@@ -86,11 +87,11 @@ class _Data:
     """Retained samples for moments, in batches of one class."""
 
     @classmethod
-    def draw(cls, dataset: Dataset, labels: Tensor, request: Request, settings: Options) -> _Data:
+    def draw(cls, dataset: Dataset, labels: Tensor, request: Request, parts: Positions, settings: Options) -> _Data:
         generator = torch.Generator().manual_seed(settings.seed)
         fitted, watched = {}, []
-        for k in labels[request.retain].unique().tolist():
-            own = request.retain[labels[request.retain] == k]
+        for k in labels[parts.retain].unique().tolist():
+            own = parts.retain[labels[parts.retain] == k]
             own = own[torch.randperm(len(own), generator=generator)]
             held = min(64, max(1, len(own) // 5), max(4, settings.samples_per_class // 4))
             watched.append(own[:held])
@@ -104,8 +105,8 @@ class _Data:
         held_out = read_batches(
             dataset, torch.cat(watched), size=_BATCH, label_key=settings.label_key, seed=settings.seed
         )
-        to_forget = list(read_batches(dataset, request.forget, size=_BATCH, label_key=settings.label_key))
-        share = settings.held_out if request.classes is not None else 0.0
+        to_forget = list(read_batches(dataset, parts.forget, size=_BATCH, label_key=settings.label_key))
+        share = settings.held_out if request.kind == "classes" else 0.0
         learned, watch = split_watched(to_forget, share, most=256, seed=settings.seed)
         return cls(Samples(learned, watch, list(held_out)), fitted)
 
@@ -116,7 +117,7 @@ def _null_spaces(task: Task, fitted: dict[int, list[Batch]], progress: Progress)
     by_class = {k: _moments(task, of_class, progress) for k, of_class in fitted.items()}
     samples = {k: sum(map(len, of_class)) for k, of_class in fitted.items()}
     bases = class_bases(Moments(task.layers, {}, by_class, samples, task.request.num_classes), energy=settings.energy)
-    if task.request.classes is not None:
+    if task.request.kind == "classes":
         return bases.null_space(by_class, merge_energy=settings.merge_energy)
     own = task.samples.forgotten.labels.unique().tolist()
     return {k: bases.null_space(set(by_class) - {k}, merge_energy=settings.merge_energy) for k in own}
@@ -138,7 +139,7 @@ def _metric(task: Task, fitted: dict[int, list[Batch]], progress: Progress) -> R
     some = forgotten[torch.arange(min(256, len(forgotten)))].for_model(model)
     with torch.no_grad():
         logits = logits_of(model, some)
-    removed = removed_classes(some.labels, task.request.num_classes, task.request.classes)
+    removed = task.request.removed(some.labels)
     targets = pseudo_labels(logits, removed, targets=task.settings.targets or "soft")
     _, gradients = forget_gradients(model, layers, some, targets)
     return assemble(layers, moments, held_out, samples, b, gradients)

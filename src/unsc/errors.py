@@ -31,7 +31,11 @@ class EmptyNullSpace(UnscError, ValueError):
 
 
 class Diverged(UnscError, ArithmeticError):
-    """A method's training fell apart: its loss or weights are no longer finite."""
+    """A method diverged: its loss or weights are no longer finite."""
+
+
+class MissingExtra(UnscError, ImportError):
+    """A package is missing that only this part of unsc needs; one of the extras brings it."""
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> InvalidRequest:

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from unsc.batches import Batch, join
 from unsc.logits import all_logits
 from unsc.progress import Progress, quiet
-from unsc.targets import Targets, pseudo_labels, removed_classes
+from unsc.request import Request
+from unsc.targets import Targets, pseudo_labels
 from unsc.watch import Watch
 
 Step = Callable[[Batch, Tensor], None]
@@ -60,20 +61,17 @@ def run(
     step: Step,
     watch: Watch,
     *,
-    forget: tuple[int, ...] | None,
+    request: Request,
     targets: Targets,
     schedule: Schedule,
     progress: Progress = quiet,
 ) -> Outcome:
-    """Unlearn `forgotten` in `model`, which `step` changes in place; `watched` says when they are forgotten.
-
-    `forget` are the classes to forget, or None for records, which each lose their own class.
-    """
+    """Unlearn `forgotten` in `model`, which `step` changes in place; `watched` says when they are forgotten."""
     forgotten, watched = forgotten.for_model(model), watched.for_model(model)
     with torch.no_grad():
         original = all_logits(model, forgotten)
-    labels = pseudo_labels(original, removed_classes(forgotten.labels, original.shape[1], forget), targets=targets)
-    removed = removed_classes(watched.labels, original.shape[1], forget)
+    labels = pseudo_labels(original, request.removed(forgotten.labels), targets=targets)
+    removed = request.removed(watched.labels)
     outcome, began = Outcome(), time.perf_counter()
     best, best_mass = _state(model), math.inf
     per_pass = -(-len(forgotten) // schedule.batch_size)

@@ -1,106 +1,142 @@
-"""What is asked to be forgotten, checked against the data: whole classes, or records of classes that stay."""
+"""What is to be forgotten: whole classes, or records of classes that stay.
+
+One `Request` is shared by the run that carries it out, by the methods that are compared with it and by the
+evaluation of what came of it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from unsc.errors import InvalidData, InvalidRequest, listing
 
 _FEWEST = 4
-"""Retained samples that every class which stays must have: some to fit, some to watch."""
+"""Retained samples that every class which stays must have: some to fit, some to check."""
+
+
+def of_classes(labels: Tensor, classes: Iterable[int]) -> Tensor:
+    """Which samples with these `labels` (n,) belong to one of the `classes`: bool (n,)."""
+    return torch.isin(labels, torch.tensor(sorted(classes), dtype=torch.long, device=labels.device))
+
+
+class Positions(NamedTuple):
+    """Where the samples of a data set are that go and that stay, ascending int64."""
+
+    forget: Tensor
+    retain: Tensor
 
 
 @dataclass(frozen=True)
 class Request:
-    """Which samples go and which stay, as positions in the data set."""
+    """Classes or records to forget from a classifier with `num_classes` classes."""
 
-    classes: tuple[int, ...] | None
-    """The classes to forget, or None for records."""
-    forget: Tensor
-    retain: Tensor
     num_classes: int
+    classes: tuple[int, ...] = ()
+    """The classes to forget, ascending; empty for records."""
+    records: tuple[int, ...] | None = None
+    """Positions of the records in the training set, ascending; None for classes, and for records that are handed
+    over by themselves, without a data set to find them in."""
+    gone: tuple[int, ...] = ()
+    """Classes that earlier requests made the network forget. Their samples neither go nor stay."""
 
     @classmethod
-    def unplaced(cls, classes: Iterable[int] | None, *, num_classes: int) -> Request:
-        """A request whose samples were handed over by themselves, without a data set to find them in."""
-        nowhere = torch.empty(0, dtype=torch.long)
-        chosen = None if classes is None else tuple(sorted(_integers(classes, "forget")))
-        outside = [k for k in chosen or () if not 0 <= k < num_classes]
+    def for_classes(cls, classes: object, num_classes: int, *, gone: Iterable[int] = ()) -> Request:
+        """A request for whole classes, checked against what the model knows."""
+        chosen, former = tuple(sorted(_integers(classes, "classes"))), tuple(sorted(gone))
+        outside = [k for k in (*chosen, *former) if not 0 <= k < num_classes]
         if outside:
             raise InvalidRequest(f"the model has no class {listing(outside)}; its classes are 0 to {num_classes - 1}")
-        if chosen is not None and len(chosen) == num_classes:
+        if len({*chosen, *former}) >= num_classes:
             raise InvalidRequest(f"all {num_classes} classes would be forgotten; at least one must stay")
-        return cls(chosen, nowhere, nowhere, num_classes)
+        return cls(num_classes, chosen, gone=former)
+
+    @classmethod
+    def for_records(cls, indices: object, num_classes: int) -> Request:
+        """A request for the samples at `indices` of the training set; None if they are handed over by themselves."""
+        return cls(num_classes, records=None if indices is None else tuple(sorted(_integers(indices, "indices"))))
 
     @property
-    def kind(self) -> str:
-        return "records" if self.classes is None else "classes"
+    def kind(self) -> Literal["classes", "records"]:
+        return "classes" if self.classes else "records"
 
     @property
     def kept(self) -> Tensor:
-        """True for the classes that stay, (classes,)."""
-        kept = torch.ones(self.num_classes, dtype=torch.bool)
-        if self.classes is not None:
-            kept[list(self.classes)] = False
-        return kept
+        """True for the classes that stay, bool (num_classes,); for records all of them do."""
+        return ~of_classes(torch.arange(self.num_classes), self.classes)
 
-    def promise(self, step: str) -> str:
-        """What the result of this request can be said to do, in words for the person who asked."""
-        if self.classes is not None:
-            return (
-                "Whole classes were forgotten: their samples are classified as the retained classes that the original "
-                "network found most similar, and predictions on retained data stay within the measured KL. This does "
-                "not promise weights as if the classes had never been seen."
+    def removed(self, labels: Tensor) -> Tensor:
+        """Which classes forgotten samples with these `labels` (n,) may no longer be given, bool (n, num_classes).
+
+        The classes to forget, or, for a record, its own class.
+        """
+        if self.kind == "records":
+            return F.one_hot(labels, self.num_classes).bool()
+        return (~self.kept).to(labels.device).expand(len(labels), self.num_classes)
+
+    def split(self, labels: Tensor) -> Positions:
+        """Where in a training set with these `labels` (n,) the samples are that go, and those that stay."""
+        wrong = (labels < 0) | (labels >= self.num_classes)
+        if wrong.any():
+            raise InvalidData(
+                f"the data holds the labels {listing(labels[wrong].unique().tolist())}, but the model has "
+                f"{self.num_classes} outputs: labels 0 to {self.num_classes - 1} are allowed. Use the data the model "
+                "was trained on"
             )
-        kept = (
-            "the other classes are protected by their null space; the rest of a record's own class is not"
-            if step == "paper"
-            else "predictions on the retained data, its own class included, stay within the measured KL"
-        )
-        return (
-            f"Records of classes that stay were moved away from their own labels as far as possible; {kept}. A network "
-            "trained without these records may still classify most of them correctly, so this can forget more than "
-            "retraining would."
-        )
+        forget = self._records_among(labels) if self.kind == "records" else self._classes_among(labels)
+        stay = ~(forget | of_classes(labels, self.gone))
+        _check_enough(labels[stay])
+        return Positions(forget.nonzero().flatten(), stay.nonzero().flatten())
 
+    def _classes_among(self, labels: Tensor) -> Tensor:
+        present = labels.unique().tolist()
+        missing = sorted(set(self.classes) - set(present))
+        if missing:
+            known = listing(present, limit=20)
+            raise InvalidRequest(f"the data has no sample of class {listing(missing)}; its classes are {known}")
+        if set(present) <= {*self.classes, *self.gone}:
+            raise InvalidRequest(f"all {len(present)} classes would be forgotten; at least one must stay")
+        return of_classes(labels, self.classes)
 
-def make_request(
-    labels: Tensor, num_classes: int, *, classes: Iterable[int] | None, indices: Iterable[int] | None
-) -> Request:
-    """Check a request for `classes` or for the samples at `indices` of a data set with these `labels` (n,)."""
-    wrong = (labels < 0) | (labels >= num_classes)
-    if wrong.any():
-        raise InvalidData(
-            f"the data holds the labels {listing(labels[wrong].unique().tolist())}, but the model has {num_classes} "
-            f"outputs: labels 0 to {num_classes - 1} are allowed. Use the data the model was trained on"
-        )
-    if (classes is None) == (indices is None):
-        raise InvalidRequest("give either classes=[...] to forget whole classes, or indices=[...] to forget records")
-    if classes is not None:
-        chosen = _classes(classes, labels)
-        mask = torch.isin(labels, torch.tensor(chosen))
-    else:
-        chosen = None
+    def _records_among(self, labels: Tensor) -> Tensor:
+        if self.records is None:
+            raise InvalidRequest("the records are known by themselves only; give their positions in the data set")
+        outside = [i for i in self.records if not 0 <= i < len(labels)]
+        if outside:
+            last = len(labels) - 1
+            raise InvalidRequest(f"indices {listing(outside)} are out of range; the data set has samples 0 to {last}")
         mask = torch.zeros(len(labels), dtype=torch.bool)
-        mask[_indices(indices, len(labels))] = True  # type: ignore[arg-type]
+        mask[list(self.records)] = True
         emptied = sorted(set(labels.unique().tolist()) - set(labels[~mask].unique().tolist()))
         if emptied:
             raise InvalidRequest(
                 f"these indices leave no sample of class {listing(emptied)}; forget it with classes={emptied}"
             )
-    stay = labels[~mask]
-    counts = {k: int((stay == k).sum()) for k in stay.unique().tolist()}
-    few = {k: n for k, n in counts.items() if n < _FEWEST}
+        return mask
+
+
+def make_request(num_classes: int, *, classes: object = None, indices: object = None) -> Request:
+    """The request of a caller who names either `classes` or the `indices` of records."""
+    if (classes is None) == (indices is None):
+        raise InvalidRequest("give either classes=[...] to forget whole classes, or indices=[...] to forget records")
+    if classes is not None:
+        return Request.for_classes(classes, num_classes)
+    return Request.for_records(indices, num_classes)
+
+
+def _check_enough(labels: Tensor) -> None:
+    """Refuse a class that stays with so few samples that nothing can be estimated from them."""
+    present, counts = labels.unique(return_counts=True)
+    few = {k: n for k, n in zip(present.tolist(), counts.tolist(), strict=True) if n < _FEWEST}
     if few:
         found = listing(f"class {k}: {n}" for k, n in few.items())
         raise InvalidData(f"too few retained samples ({found}); every class that stays needs at least {_FEWEST}")
-    return Request(chosen, mask.nonzero().flatten(), (~mask).nonzero().flatten(), num_classes)
 
 
 def _integers(values: object, what: str) -> list[int]:
@@ -120,23 +156,3 @@ def _integers(values: object, what: str) -> list[int]:
     if repeated:
         raise InvalidRequest(f"{what} names {listing(repeated)} more than once; name each once")
     return plain
-
-
-def _classes(classes: object, labels: Tensor) -> tuple[int, ...]:
-    chosen = _integers(classes, "classes")
-    present = labels.unique().tolist()
-    missing = sorted(set(chosen) - set(present))
-    if missing:
-        known = listing(present, limit=20)
-        raise InvalidRequest(f"the data has no sample of class {listing(missing)}; its classes are {known}")
-    if set(chosen) == set(present):
-        raise InvalidRequest(f"all {len(present)} classes would be forgotten; at least one must stay")
-    return tuple(sorted(chosen))
-
-
-def _indices(indices: object, size: int) -> list[int]:
-    chosen = _integers(indices, "indices")
-    outside = [i for i in chosen if not 0 <= i < size]
-    if outside:
-        raise InvalidRequest(f"indices {listing(outside)} are out of range; the data set has samples 0 to {size - 1}")
-    return chosen

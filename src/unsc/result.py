@@ -39,8 +39,8 @@ class Forgotten:
         folder = Path(folder)
         config = {
             "options": self.options.to_dict(),
-            "classes": self.request.classes,
-            "indices": None if self.request.classes is not None else self.request.forget.tolist(),
+            "classes": self.request.classes or None,
+            "indices": self.request.records,
             "versions": versions(),
         }
         with new_folder(folder) as part:
@@ -48,3 +48,23 @@ class Forgotten:
             write_json(part / "metrics.json", self.metrics | {"frozen": self.frozen})
             write_json(part / "config.json", config)
         return folder
+
+
+def promise(request: Request, step: str) -> str:
+    """What the result of a request can be said to do, in words for the person who asked."""
+    if request.kind == "classes":
+        return (
+            "Whole classes were forgotten: their samples are classified as the retained classes that the original "
+            "network found most similar, and predictions on retained data stay within the measured KL. This does "
+            "not promise weights as if the classes had never been seen."
+        )
+    kept = (
+        "the other classes are protected by their null space; the rest of a record's own class is not"
+        if step == "paper"
+        else "predictions on the retained data, its own class included, stay within the measured KL"
+    )
+    return (
+        f"Records of classes that stay were moved away from their own labels as far as possible; {kept}. A network "
+        "trained without these records may still classify most of them correctly, so this can forget more than "
+        "retraining would."
+    )

@@ -19,12 +19,11 @@ from unsc.models import count_classes, editable_layers, working_copy
 from unsc.options import Options
 from unsc.progress import Progress, quiet
 from unsc.request import Request
-from unsc.result import Forgotten
+from unsc.result import Forgotten, promise
 from unsc.steps.budgeted import BudgetedStep
 from unsc.steps.curvature import RetainedCurvature
 from unsc.steps.paper import ConfinedStep
 from unsc.steps.subspace import NullSpace
-from unsc.targets import removed_classes
 from unsc.watch import Watch, drift
 
 Guide: TypeAlias = NullSpace | Mapping[int, NullSpace] | RetainedCurvature
@@ -94,13 +93,14 @@ def unlearn(
         raise InvalidRequest(f"the loader {empty} gave no sample; it needs at least one")
     settings = settings.resolved(sum(map(len, to_forget)))
     original = working_copy(model)
-    request = Request.unplaced(forget, num_classes=count_classes(original, held_out[0]))
+    count = count_classes(original, held_out[0])
+    request = Request.for_records(None, count) if forget is None else Request.for_classes(forget, count)
     layers, frozen = editable_layers(original, held_out[0], parameters=settings.parameters)
     known = guide.layers if isinstance(guide, RetainedCurvature) else _spaces(guide)[0].bases
     strange = [layer.name for layer in layers if layer.name not in known]
     if strange:
         raise InvalidRequest(f"the guide does not know the layers {listing(strange)}; make it from this model")
-    if request.classes is not None:
+    if request.kind == "classes":
         _check_parts(request.classes, to_forget, held_out, guide)
     if isinstance(guide, Mapping):
         lost = sorted({k for b in to_forget for k in b.labels.tolist()} - set(guide))
@@ -108,7 +108,7 @@ def unlearn(
             raise InvalidRequest(
                 f"no null space is given for records of class {listing(lost)}; give one for each label"
             )
-    share = settings.held_out if request.classes is not None else 0.0
+    share = settings.held_out if request.kind == "classes" else 0.0
     learned, watched = split_watched(to_forget, share, most=256, seed=settings.seed)
     watch = Watch(original, held_out, request.kept)
     samples = Samples(learned, watched, held_out)
@@ -151,7 +151,7 @@ def carry_out(task: Task, guide: Guide, *, began: float, progress: Progress) -> 
         task.samples.watched,
         step,
         task.watch,
-        forget=request.classes,
+        request=request,
         targets=settings.targets or "soft",
         schedule=_schedule(settings, request),
         progress=progress,
@@ -168,7 +168,7 @@ def _spaces(guide: NullSpace | Mapping[int, NullSpace]) -> list[NullSpace]:
 
 def _schedule(settings: Options, request: Request) -> Schedule:
     # A record is done once it leaves its class; a class once its held-out samples hold almost no mass there.
-    mass = settings.stop_mass if request.classes is not None else 1.0
+    mass = settings.stop_mass if request.kind == "classes" else 1.0
     return Schedule(settings.batch_size, settings.max_passes, mass, settings.max_kl, settings.seed)  # type: ignore[arg-type]
 
 
@@ -193,11 +193,11 @@ def _metrics(task: Task, final: nn.Module, outcome: Outcome, step: ConfinedStep 
             predicted = sum(step.metric.layers[x.name].kl(x.matrix(after) - x.matrix(before)) for x in layers)
         taken_back = step.taken_back
     watched = task.samples.watched.for_model(final)
-    removed = removed_classes(watched.labels, request.num_classes, request.classes)
+    removed = request.removed(watched.labels)
     forget_acc, forget_mass = still_known(final, watched, removed)
     return {
         "request": request.kind,
-        "promise": request.promise(task.settings.step),
+        "promise": promise(request, task.settings.step),
         "stopped": outcome.stopped,
         "note": f"{_NOTES[outcome.stopped]} {forget_acc:.1f} % of the watched samples are still classified as before.",
         "passes": outcome.passes,

@@ -28,7 +28,7 @@ from unsc.evaluation import Evaluation, evaluate
 from unsc.methods.logit_mask import LogitMask
 from unsc.models import editable_layers, working_copy
 from unsc.progress import Progress, quiet
-from unsc.request import make_request
+from unsc.request import Request, of_classes
 from unsc.storage.files import replaced_folder, save_tensors, write_json
 from unsc.storage.versions import versions
 from unsc.watch import drift
@@ -69,8 +69,8 @@ def demo(classes: Iterable[int], *, out: Path, seed: int = 0, progress: Progress
     _check_replaceable(out)
     data = load("digits")
     images, labels = data.train.tensors
-    make_request(labels, 10, classes=chosen, indices=None)  # fail before training, not after
-    stay = ~torch.isin(labels, torch.tensor(chosen))
+    Request.for_classes(chosen, 10).split(labels)  # fail before training, not after
+    stay = ~of_classes(labels, chosen)
 
     def trained(x: torch.Tensor, y: torch.Tensor) -> nn.Module:
         torch.manual_seed(seed)
