@@ -42,7 +42,7 @@ def measure(case: Case, forget: int, method: str) -> dict[str, Any]:
         retain_test=TensorDataset(images[~gone], labels[~gone]),
         forget_test=TensorDataset(images[gone], labels[gone]),
     )
-    kept = {k: v for k, v in result.metrics.items() if k not in ("history", "drift", "promise")}
+    kept = {k: v for k, v in result.metrics.to_dict().items() if k not in ("history", "drift", "promise")}
     accuracy = {"retain_test_acc": scores.retain_test_acc, "forget_test_acc": scores.forget_test_acc}
     return {"forget": forget, "method": method} | kept | accuracy
 

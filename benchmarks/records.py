@@ -52,7 +52,7 @@ def _draw(model: nn.Module, data: Any, count: int, seed: int) -> list[dict[str, 
     models: dict[str, tuple[nn.Module, dict[str, Any]]] = {"original": (model, {}), "retrained": (retrained, {})}
     for method, options in {"unsc": {}, "unsc_paper": {"step": "paper"}}.items():
         result = unsc.forget(model, data.train, indices=gone.tolist(), seed=seed, progress=bar, **options)
-        models[method] = result.model, {k: result.metrics[k] for k in ("retained_kl", "stopped")}
+        models[method] = result.model, {k: getattr(result.metrics, k) for k in ("retained_kl", "stopped")}
     test_images, test_labels = data.test.tensors
     return [
         {"method": method, "records": count, "seed": seed}

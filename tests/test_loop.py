@@ -9,8 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from unsc.batches import Batch
-from unsc.loop import Outcome, Schedule, run, split_watched, still_known
-from unsc.targets import pseudo_labels, removed_classes
+from unsc.loop import Outcome, Schedule, run_loop, still_known
+from unsc.request import Request
+from unsc.steps import Step
+from unsc.targets import pseudo_labels
+from unsc.task import RetainFit, Samples, Task
 from unsc.watch import Watch
 
 CLASSES = 3
@@ -32,23 +35,24 @@ def retained() -> Batch:
 
 def start(
     model: nn.Linear,
-    step: Callable[[Batch, Tensor], None],
+    step: Step,
     *,
     max_passes: int = 4,
     max_kl: float = 0.5,
     seed: int = 0,
-    forget: tuple[int, ...] | None = (2,),
+    request: Request = Request(CLASSES, (2,)),  # noqa: B008 - frozen
     batch: Batch | None = None,
     stop_mass: float = 0.01,
 ) -> Outcome:
     """Batches of 5 of 20 forgotten samples, so that a pass has 4 steps."""
     batch = forgotten() if batch is None else batch
     watch = Watch(model, [retained()], torch.tensor([True, True, False]))
-    schedule = Schedule(5, max_passes, stop_mass, max_kl, seed)
-    return run(model, batch, batch, step, watch, forget=forget, targets="soft", schedule=schedule)
+    samples = Samples(batch, batch, RetainFit.from_batch(retained()), [retained()])
+    task = Task(model, (), request, samples, watch, "soft", seed, 1 << 20)
+    return run_loop(model, task, step, Schedule(5, max_passes, stop_mass, max_kl, seed))
 
 
-class Script:
+class Script(Step):
     """A step that makes a planned change to the bias at each call, and notes what it was given."""
 
     def __init__(self, model: nn.Linear, plan: Callable[[int], Tensor]) -> None:
@@ -109,10 +113,10 @@ def test_it_stops_when_forgotten() -> None:
     outcome = start(model, Script(model, lambda i: less(50.0 if i == 5 else 0.0)))
     assert outcome.stopped == "forgotten"
     assert (outcome.steps, outcome.passes) == (8, 2.0)
-    assert (outcome.forget_acc, outcome.history[-1]["forget_acc"]) == (0.0, 0.0)
-    assert outcome.forget_mass < 1e-6
-    assert outcome.retained_kl == pytest.approx(0, abs=1e-6)
-    assert [h["steps"] for h in outcome.history] == [4, 8]
+    last = outcome.history[-1]
+    assert (last.forget_acc, last.retained_kl) == (0.0, pytest.approx(0, abs=1e-6))
+    assert last.forget_mass < 1e-6
+    assert [check.steps for check in outcome.history] == [4, 8]
     assert outcome.seconds > 0
 
 
@@ -122,8 +126,8 @@ def test_mass_must_be_gone_too() -> None:
     for stop_mass in (0.01, 1.0):
         model = network()
         outcome = start(model, Script(model, lambda i: less(4.0 if i == 1 else 0.0)), stop_mass=stop_mass, max_passes=1)
-        assert outcome.forget_acc == 0
-        assert 0.01 < outcome.forget_mass < 0.3
+        assert outcome.history[-1].forget_acc == 0
+        assert 0.01 < outcome.history[-1].forget_mass < 0.3
         by_mass[stop_mass] = outcome.stopped
     assert by_mass == {0.01: "passes", 1.0: "forgotten"}
 
@@ -135,7 +139,7 @@ def test_every_pass_sees_every_sample_once_with_its_own_target() -> None:
     start(model, script, max_passes=3)
     whole = forgotten()
     with torch.no_grad():
-        expected = pseudo_labels(original(whole.inputs), removed_classes(whole.labels, CLASSES, (2,)))
+        expected = pseudo_labels(original(whole.inputs), Request(CLASSES, (2,)).removed(whole.labels))
     for first in (0, 4, 8):
         seen = torch.cat([b.inputs for b in script.batches[first : first + 4]])
         which = (seen[:, None] == whole.inputs).all(dim=2).int().argmax(dim=1)
@@ -163,7 +167,7 @@ def test_records_lose_their_own_class_alone() -> None:
     model = network()
     mixed = Batch(forgotten(6).inputs, torch.tensor([0, 1, 2, 0, 1, 2]))
     script = Script(model, lambda i: less(0.0))
-    start(model, script, forget=None, batch=mixed, max_passes=1)
+    start(model, script, request=Request(CLASSES), batch=mixed, max_passes=1)
     labels, targets = torch.cat([b.labels for b in script.batches]), torch.cat(script.targets)
     assert ((targets == 0) == torch.eye(3, dtype=torch.bool)[labels]).all()
 
@@ -177,23 +181,3 @@ def test_still_known_counts_removed_classes() -> None:
     acc, mass = still_known(model, Batch(logits, torch.zeros(4, dtype=torch.long)), removed)
     assert acc == pytest.approx(50)
     assert mass == pytest.approx((0.7 + 0.1 + 0.7 + 0.4) / 4)
-
-
-@pytest.mark.parametrize(("size", "share", "most"), [(40, 0.1, 256), (40, 0.5, 256), (40, 0.5, 3), (2, 0.1, 256)])
-def test_watched_samples_are_not_learned(size: int, share: float, most: int) -> None:
-    """The samples are parted in two by the seed, with at least the share held out, and at most `most`."""
-    half = size // 2
-    parts = [Batch(torch.arange(i, i + half)[:, None], torch.zeros(half, dtype=torch.long)) for i in (0, half)]
-    learned, watched = split_watched(parts, share, most, seed=3)
-    a, b = learned.inputs.flatten().tolist(), watched.inputs.flatten().tolist()
-    assert sorted(a + b) == list(range(size))
-    assert a
-    assert min(most, max(1, int(share * size))) <= len(b) <= most
-    assert split_watched(parts, share, most, seed=3)[1].inputs.flatten().tolist() == b
-
-
-@pytest.mark.parametrize(("size", "share"), [(10, 0.0), (1, 0.5)])
-def test_where_none_can_be_spared_all_samples_serve_for_both(size: int, share: float) -> None:
-    whole = Batch(torch.arange(size)[:, None], torch.zeros(size, dtype=torch.long))
-    for part in split_watched([whole], share, 256, seed=0):
-        assert sorted(part.inputs.flatten().tolist()) == list(range(size))

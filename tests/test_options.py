@@ -10,6 +10,8 @@ import torch
 
 from unsc.errors import InvalidRequest
 from unsc.options import Options
+from unsc.steps.budgeted import BudgetedRule
+from unsc.steps.paper import PaperRule
 
 
 @pytest.mark.parametrize(
@@ -34,7 +36,7 @@ def test_an_unknown_option_suggests_the_nearest(name: str, hint: str) -> None:
         ("max_kl", [0, -1.0, float("nan"), "1"], "above 0"),
         ("budget", [0, -1.0, float("nan"), None, "x"], "above 0"),
         ("lr", [0.0, -1.0, None], "above 0"),
-        ("held_out", [-0.1, 0.6, float("nan"), "0.1", None], "0 to 0.5"),
+        ("forget_check_share", [-0.1, 0.6, float("nan"), "0.1", None], "0 to 0.5"),
         ("stop_mass", [-0.1, 1.1, None], "0 to 1"),
         ("seed", [-1, 0.5, None, "0"], "at least 0"),
     ],
@@ -49,16 +51,17 @@ def test_a_bad_value_is_refused(name: str, values: list[Any], allowed: str) -> N
 
 
 def test_good_values_are_taken() -> None:
-    options = Options.from_keywords({"step": "paper", "lr": 1, "seed": 3, "held_out": 0, "energy": {"a": 0.5}})
-    assert (options.step, options.lr, options.seed, options.held_out) == ("paper", 1, 3, 0)
+    options = Options.from_keywords(
+        {"step": "paper", "lr": 1, "seed": 3, "forget_check_share": 0, "energy": {"a": 0.5}}
+    )
+    assert options.step == PaperRule(lr=1, energy={"a": 0.5})
+    assert (options.seed, options.forget_check_share) == (3, 0)
 
 
 @pytest.mark.parametrize("forgotten", [1, 17, 100, 1000, 6000, 50000])
 def test_defaults_suit_the_number_of_samples(forgotten: int) -> None:
     """A budgeted run has two passes, and steps enough; nothing is left undecided."""
-    options = Options().resolved(forgotten)
-    assert options.batch_size is not None
-    assert options.max_passes is not None
+    options = Options().completed(forgotten)
     assert 16 <= options.batch_size <= 128
     steps = -(-forgotten // options.batch_size) * options.max_passes
     assert options.max_passes >= 2
@@ -67,29 +70,42 @@ def test_defaults_suit_the_number_of_samples(forgotten: int) -> None:
 
 
 def test_the_papers_step_has_its_own_defaults() -> None:
-    options = Options(step="paper").resolved(1000)
+    options = Options(PaperRule()).completed(1000)
     assert (options.targets, options.max_passes, options.max_kl) == ("hard", 25, 1.0)
 
 
 @pytest.mark.parametrize("step", ["budgeted", "paper"])
 def test_what_the_user_gives_is_kept(step: Any) -> None:
     given = {"targets": "soft", "batch_size": 7, "max_passes": 3, "max_kl": 0.25}
-    options = Options.from_keywords(given | {"step": step}).resolved(999)
+    options = Options.from_keywords(given | {"step": step}).completed(999)
     assert {name: getattr(options, name) for name in given} == given
-    assert options.resolved(5) == options
+    assert options.completed(5) == options
 
 
 def test_optimizers_are_made_from_parameters() -> None:
     """Plain SGD at `lr`, unless another is given."""
     p = [torch.zeros(1, requires_grad=True)]
-    plain = Options(lr=0.3).make_optimizer()(p)
+    plain = PaperRule(lr=0.3).make_optimizer()(p)
     assert type(plain) is torch.optim.SGD
     assert (plain.defaults["lr"], plain.defaults["momentum"], plain.defaults["weight_decay"]) == (0.3, 0, 0)
-    assert type(Options(optimizer=torch.optim.Adam).make_optimizer()(p)) is torch.optim.Adam
+    assert type(PaperRule(optimizer=torch.optim.Adam).make_optimizer()(p)) is torch.optim.Adam
 
 
 def test_options_can_be_written_as_json() -> None:
-    options = Options(optimizer=torch.optim.Adam, parameters=("a",), energy={"a": 0.5}).resolved(100)
-    back = json.loads(json.dumps(options.to_dict()))
+    rule = PaperRule(optimizer=torch.optim.Adam, energy={"a": 0.5})
+    back = json.loads(json.dumps(Options(rule, parameters=("a",)).completed(100).to_dict()))
     assert "Adam" in back["optimizer"]
-    assert (back["energy"], back["parameters"], back["step"]) == ({"a": 0.5}, ["a"], "budgeted")
+    assert (back["energy"], back["parameters"], back["step"]) == ({"a": 0.5}, ["a"], "paper")
+    assert json.loads(json.dumps(Options().to_dict()))["budget"] == BudgetedRule().budget
+
+
+def test_a_rule_may_be_passed_as_it_is() -> None:
+    """Its own options then belong to it, and not beside it."""
+    assert Options.from_keywords({"step": PaperRule(lr=0.5)}).step == PaperRule(lr=0.5)
+    with pytest.raises(InvalidRequest, match="lr has no effect"):
+        Options.from_keywords({"step": PaperRule(), "lr": 0.5})
+
+
+def test_an_option_of_before_goes_by_its_new_name() -> None:
+    with pytest.warns(DeprecationWarning, match="held_out is called forget_check_share"):
+        assert Options.from_keywords({"held_out": 0.3}).forget_check_share == 0.3

@@ -9,10 +9,15 @@ import pytest
 import torch
 
 from unsc.errors import InvalidData, InvalidRequest, UnscError
-from unsc.request import make_request
+from unsc.request import Positions, Request, make_request, of_classes
 
 LABELS = torch.arange(60) % 3
 """20 samples each of the classes 0, 1 and 2, for a model of 4 outputs."""
+
+
+def split(labels: torch.Tensor = LABELS, outputs: int = 4, **request: Any) -> Positions:
+    """A request, checked against data."""
+    return make_request(outputs, **request).split(labels)
 
 
 def of_class(k: int) -> list[int]:
@@ -22,38 +27,57 @@ def of_class(k: int) -> list[int]:
 @pytest.mark.parametrize("classes", [[2], (2,), {2}, 2, torch.tensor([2]), torch.tensor(2), np.array([2]), np.int64(2)])
 def test_classes_part_the_data(classes: Any) -> None:
     """In whatever form they are given."""
-    request = make_request(LABELS, 4, classes=classes, indices=None)
-    assert (request.classes, request.kind) == ((2,), "classes")
-    assert request.forget.tolist() == of_class(2)
-    assert request.retain.tolist() == sorted(of_class(0) + of_class(1))
+    request = make_request(4, classes=classes)
+    assert (request.classes, request.kind, request.records) == ((2,), "classes", None)
+    forget, retain = request.split(LABELS)
+    assert forget.tolist() == of_class(2)
+    assert retain.tolist() == sorted(of_class(0) + of_class(1))
     assert request.kept.tolist() == [True, True, False, True]
 
 
 @pytest.mark.parametrize("indices", [[7, 0], range(0, 8, 7), torch.tensor([0, 7]), np.array([0, 7]), iter([0, 7])])
 def test_indices_part_the_data(indices: Any) -> None:
     """Records of classes that stay: no class is removed."""
-    request = make_request(LABELS, 4, classes=None, indices=indices)
-    assert (request.classes, request.kind) == (None, "records")
-    assert request.forget.tolist() == [0, 7]
-    assert request.retain.tolist() == [i for i in range(60) if i not in (0, 7)]
+    request = make_request(4, indices=indices)
+    assert (request.classes, request.kind, request.records) == ((), "records", (0, 7))
+    forget, retain = request.split(LABELS)
+    assert forget.tolist() == [0, 7]
+    assert retain.tolist() == [i for i in range(60) if i not in (0, 7)]
     assert request.kept.all()
 
 
-def test_the_promise_fits_the_request() -> None:
-    """And neither claims what was not done."""
-    whole = make_request(LABELS, 4, classes=[1], indices=None).promise("budgeted")
-    records = make_request(LABELS, 4, classes=None, indices=[1]).promise("budgeted")
-    assert "does not promise" in whole
-    assert "more than retraining" in records
-    assert "classes" in whole.split(":")[0]
-    assert "Records" in records.split(":")[0]
+def test_removed_classes_are_those_to_forget_or_a_records_own() -> None:
+    labels = torch.tensor([0, 2, 2])
+    whole = Request.for_classes([2, 3], 4).removed(labels)
+    assert whole.tolist() == [[False, False, True, True]] * 3
+    records = Request.for_records([5], 4).removed(labels)
+    assert records.tolist() == [[k == label for k in range(4)] for label in labels.tolist()]
+
+
+def test_samples_of_classes_that_are_gone_neither_go_nor_stay() -> None:
+    request = Request.for_classes([2], 4, gone=[0])
+    forget, retain = request.split(LABELS)
+    assert (forget.tolist(), retain.tolist()) == (of_class(2), of_class(1))
+    with pytest.raises(InvalidRequest, match="at least one must stay"):
+        Request.for_classes([2], 4, gone=[0, 1]).split(LABELS)
+
+
+def test_no_class_holds_no_sample() -> None:
+    assert not of_classes(LABELS, ()).any()
+
+
+def test_records_that_are_not_in_a_data_set_have_no_positions() -> None:
+    with pytest.raises(InvalidRequest, match="give their positions"):
+        Request.for_records(None, 4).split(LABELS)
 
 
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        ({"classes": [3]}, r"class 3; its classes are 0, 1, 2"),
-        ({"classes": [1, -1]}, r"class -1; its classes are 0, 1, 2"),
+        ({"classes": [3]}, r"no sample of class 3; its classes are 0, 1, 2"),
+        ({"classes": [1, -1]}, r"no class -1; its classes are 0 to 3"),
+        ({"classes": [4]}, r"no class 4; its classes are 0 to 3"),
+        ({"classes": range(4)}, r"all 4 classes.*at least one must stay"),
         ({"classes": [0, 1, 2]}, r"all 3 classes.*at least one must stay"),
         ({"classes": []}, r"classes=\[\] names nothing.*at least one"),
         ({"classes": [1, 1]}, r"classes names 1 more than once; name each once"),
@@ -76,23 +100,23 @@ def test_the_promise_fits_the_request() -> None:
 )
 def test_bad_requests_are_refused(request_: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
-        make_request(LABELS, 4, **({"classes": None, "indices": None} | request_))
+        split(**request_)
 
 
 @pytest.mark.parametrize(("labels", "named"), [([0, 1, 4, 7], "4, 7"), ([0, 1, -1, 1], "-1")])
 def test_labels_outside_the_outputs_are_refused(labels: list[int], named: str) -> None:
     with pytest.raises(InvalidData, match=rf"labels {named}, but the model has 4 outputs: labels 0 to 3"):
-        make_request(torch.tensor(labels), 4, classes=[0], indices=None)
+        split(torch.tensor(labels), classes=[0])
 
 
 def test_too_few_retained_samples_are_refused() -> None:
     """Each class that stays needs four; those that do not have them are counted."""
     labels = torch.tensor([0] * 9 + [1] * 3 + [2] * 4)
     with pytest.raises(InvalidData, match=r"class 1: 3.*at least 4"):
-        make_request(labels, 3, classes=[0], indices=None)
-    assert make_request(labels, 3, classes=[1], indices=None).classes == (1,)
+        split(labels, 3, classes=[0])
+    assert split(labels, 3, classes=[1]).forget.tolist() == [9, 10, 11]
     with pytest.raises(InvalidData, match=r"class 2: 3.*at least 4"):
-        make_request(labels[(labels != 1)], 3, classes=None, indices=[12])
+        split(labels[(labels != 1)], 3, indices=[12])
 
 
 def test_every_error_is_one_a_user_can_catch() -> None:

@@ -1,4 +1,4 @@
-"""Unlearning with a null space or metric that is at hand already."""
+"""Unlearning with a null space or curvature that is at hand already."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ def space(digits: Split, digits_model: nn.Module) -> unsc.NullSpace:
 
 
 @pytest.fixture(scope="module")
-def metric(digits: Split, digits_model: nn.Module) -> unsc.RetainedCurvature:
+def curvature(digits: Split, digits_model: nn.Module) -> unsc.RetainedCurvature:
     return unsc.forget(digits_model, digits.train, classes=[3], max_passes=1).guide
 
 
 @pytest.mark.parametrize("kind", ["paper", "budgeted"])
 def test_a_prepared_guide_forgets_a_class(
-    digits: Split, digits_model: nn.Module, space: unsc.NullSpace, metric: unsc.RetainedCurvature, kind: str
+    digits: Split, digits_model: nn.Module, space: unsc.NullSpace, curvature: unsc.RetainedCurvature, kind: str
 ) -> None:
     """The kind of guide decides the step; the model that is passed in stays as it is."""
     forgotten, _, watched = loaders(digits)
     before = copy.deepcopy(digits_model.state_dict())
-    guide = space if kind == "paper" else metric
+    guide = space if kind == "paper" else curvature
     result = unlearn(digits_model, forgotten, guide, retained=watched, forget=[3])
-    assert result.options.step == kind
+    assert result.options.step.name == kind
     assert result.guide is guide
     assert result.request.classes == (3,)
     assert accuracy(result.model, digits)[1] == 0
     assert accuracy(result.model, digits)[0] >= accuracy(digits_model, digits)[0] - 0.01
     assert all(torch.equal(t, before[name]) for name, t in digits_model.state_dict().items())
     assert set(result.frozen) == {f"{i}.{what}" for i in (1, 4, 8) for what in ("weight", "bias")}
-    assert result.metrics["seconds"] > 0
+    assert result.metrics.seconds > 0
 
 
 def test_the_weights_stay_in_the_null_space(digits: Split, digits_model: nn.Module, space: unsc.NullSpace) -> None:
@@ -75,16 +75,16 @@ def test_the_weights_stay_in_the_null_space(digits: Split, digits_model: nn.Modu
 
 
 def test_without_classes_the_samples_are_records(
-    digits: Split, digits_model: nn.Module, metric: unsc.RetainedCurvature
+    digits: Split, digits_model: nn.Module, curvature: unsc.RetainedCurvature
 ) -> None:
     """Each loses its own class, and all of them are watched."""
     x, y = digits.train.tensors
     records = DataLoader(TensorDataset(x[:12], y[:12]))
-    result = unlearn(digits_model, records, metric, retained=loaders(digits)[2], max_passes=4)
-    assert result.request.classes is None
+    result = unlearn(digits_model, records, curvature, retained=loaders(digits)[2], max_passes=4)
+    assert result.request.kind == "records"
     with torch.no_grad():
         right = (result.model(x[:12]).argmax(dim=1) == y[:12]).float().mean().item()
-    assert result.metrics["forget_acc"] == pytest.approx(100 * right, abs=1e-3)
+    assert result.metrics.forget_acc == pytest.approx(100 * right, abs=1e-3)
 
 
 def test_records_may_have_a_null_space_each(digits: Split, digits_model: nn.Module) -> None:
@@ -102,14 +102,14 @@ def test_records_may_have_a_null_space_each(digits: Split, digits_model: nn.Modu
 
 @pytest.mark.parametrize("empty", ["forgotten", "retained"])
 def test_an_empty_loader_is_refused(
-    digits: Split, digits_model: nn.Module, metric: unsc.RetainedCurvature, empty: str
+    digits: Split, digits_model: nn.Module, curvature: unsc.RetainedCurvature, empty: str
 ) -> None:
     forgotten, _, watched = loaders(digits)
     with pytest.raises(InvalidRequest, match=f"loader {empty} gave no sample"):
         unlearn(
             digits_model,
             [] if empty == "forgotten" else forgotten,
-            metric,
+            curvature,
             retained=[] if empty == "retained" else watched,
             forget=[3],
         )
@@ -117,20 +117,20 @@ def test_an_empty_loader_is_refused(
 
 @pytest.mark.parametrize("forget", [[10], [-1], range(10), []])
 def test_classes_must_be_the_models_own(
-    digits: Split, digits_model: nn.Module, metric: unsc.RetainedCurvature, forget: list[int]
+    digits: Split, digits_model: nn.Module, curvature: unsc.RetainedCurvature, forget: list[int]
 ) -> None:
     """A class that has no output, all classes, or none."""
     forgotten, _, watched = loaders(digits)
     with pytest.raises(InvalidRequest):
-        unlearn(digits_model, forgotten, metric, retained=watched, forget=forget)
+        unlearn(digits_model, forgotten, curvature, retained=watched, forget=forget)
 
 
-def test_a_guide_of_another_model_is_refused(digits: Split, metric: unsc.RetainedCurvature) -> None:
+def test_a_guide_of_another_model_is_refused(digits: Split, curvature: unsc.RetainedCurvature) -> None:
     """The layers that it does not know are named."""
     forgotten, _, watched = loaders(digits)
     other = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     with pytest.raises(InvalidRequest, match=r"does not know the layers 1; make it from this model"):
-        unlearn(other, forgotten, metric, retained=watched, forget=[3])
+        unlearn(other, forgotten, curvature, retained=watched, forget=[3])
 
 
 def test_a_full_null_space_is_refused(digits: Split, digits_model: nn.Module, space: unsc.NullSpace) -> None:
@@ -144,10 +144,10 @@ def test_a_full_null_space_is_refused(digits: Split, digits_model: nn.Module, sp
         unlearn(digits_model, forgotten, full, retained=watched, forget=[3])
 
 
-def test_unknown_options_are_refused(digits: Split, digits_model: nn.Module, metric: unsc.RetainedCurvature) -> None:
+def test_unknown_options_are_refused(digits: Split, digits_model: nn.Module, curvature: unsc.RetainedCurvature) -> None:
     forgotten, _, watched = loaders(digits)
     with pytest.raises(InvalidRequest, match="did you mean max_passes"):
-        unlearn(digits_model, forgotten, metric, retained=watched, forget=[3], max_pases=3)
+        unlearn(digits_model, forgotten, curvature, retained=watched, forget=[3], max_pases=3)
 
 
 def _loader(labels: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:

@@ -24,6 +24,11 @@ def check_map_style(dataset: Any) -> None:
         )
 
 
+def size_of(dataset: Dataset[Any]) -> int:
+    """How many samples a map-style data set has."""
+    return len(dataset)  # type: ignore[arg-type]  # torch's Dataset declares no length
+
+
 def read(dataset: Dataset, indices: Sequence[int], *, label_key: str | None = None) -> Batch:
     """The samples at `indices` of a map-style data set, as one batch."""
     if isinstance(dataset, TensorDataset):  # slicing is a hundred times faster than one item at a time

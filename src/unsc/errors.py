@@ -46,6 +46,12 @@ def unknown(what: str, name: str, known: Iterable[str]) -> InvalidRequest:
     return InvalidRequest(f"there is no {what} {name!r}; {hint} are {listing(known, limit=40)}")
 
 
+def either(names: Iterable[str]) -> str:
+    """`'a', 'b' or 'c'`, for a message."""
+    *first, last = map(repr, names)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
 def listing(values: object, *, limit: int = 8) -> str:
     """`values` as a short comma-separated list for a message, with what was left out counted."""
     items = [str(v) for v in values]  # type: ignore[attr-defined]

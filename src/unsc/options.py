@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from dataclasses import dataclass
-from typing import Any, Literal
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
 
-import torch
+from unsc.checks import is_number, is_whole, require
+from unsc.errors import InvalidRequest, either
+from unsc.loop import Schedule
+from unsc.request import Request
+from unsc.steps import StepRule, step_rules
+from unsc.steps.budgeted import BudgetedRule
+from unsc.targets import TARGETS, Targets
 
-from unsc.errors import InvalidRequest
-from unsc.steps.paper import MakeOptimizer
-from unsc.steps.subspace import Energy
-from unsc.targets import Targets
-
-_IDLE = {"budgeted": ("lr", "optimizer", "energy", "merge_energy"), "paper": ("budget",)}
-"""Options that the other step rule alone uses."""
+_RENAMED = {"held_out": "forget_check_share"}
+"""Options of 0.2.0 that go by another name."""
+PREPARING = ("samples_per_class", "chunk_bytes")
+"""Options that only matter while a guide is made, whatever the step rule."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of `forget`. Those that are None take a default that suits the step rule and the request."""
+    """What can be set for `forget`, beside what the step rule has. None: a default that suits rule and request."""
 
-    step: Literal["budgeted", "paper"] = "budgeted"
-    """`budgeted` limits the change of retained predictions; `paper` is the paper's Eq. 12."""
+    step: StepRule[Any] = field(default_factory=BudgetedRule)
+    """How steps are chosen, with the options that are the rule's own. `forget` takes its name as well: `budgeted`
+    limits the change of retained predictions, `paper` is the paper's Eq. 12."""
     targets: Targets | None = None
     """Where forgotten samples go: `soft` (default of budgeted), `hard` (the paper's rule, its default) or `random`."""
     samples_per_class: int = 256
@@ -36,85 +42,99 @@ class Options:
     """Retained KL in nats at which a run is stopped and its best state restored: 0.1, or 1 for the paper's step."""
     stop_mass: float = 0.01
     """A class is forgotten when its held-out samples give it no more than this mean probability."""
-    held_out: float = 0.1
+    forget_check_share: float = 0.1
     """Share of a forgotten class's samples that only serve to tell when to stop."""
-    budget: float = 1e-4
-    """Budgeted step: nats of retained prediction change that each step may predict."""
-    energy: Energy = 0.97
-    """Paper's step: share of a class's energy that its basis holds."""
-    merge_energy: Energy = 0.99
-    """Paper's step: share of the merged bases' energy that the retained basis holds."""
-    lr: float = 0.04
-    """Paper's step: learning rate of plain SGD."""
-    optimizer: MakeOptimizer | None = None
-    """Paper's step: makes another optimizer from the parameters; `lr` is then not used."""
     parameters: tuple[str, ...] | None = None
     """Names of the parameters that may be edited; by default all that can be confined."""
     label_key: str | None = None
     """Where dict samples hold their label; by default `labels`, `label`, `y` or `target`."""
     chunk_bytes: int = 256 << 20
-    """Memory for unfolded patches."""
+    """Memory for the rows of one layer at a time."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         def check(name: str, allowed: str, ok: bool) -> None:
-            if not ok:
-                raise InvalidRequest(f"{name}={getattr(self, name)!r}; allowed is {allowed}")
+            require(name, getattr(self, name), allowed, ok)
 
-        check("step", "'budgeted' or 'paper'", self.step in ("budgeted", "paper"))
-        check("targets", "'soft', 'hard' or 'random'", self.targets in (None, "soft", "hard", "random"))
-        check("samples_per_class", "a whole number of at least 2", _whole(self.samples_per_class, 2))
-        check("held_out", "a share from 0 to 0.5", _number(self.held_out) and 0 <= self.held_out <= 0.5)
-        check("stop_mass", "a probability from 0 to 1", _number(self.stop_mass) and 0 <= self.stop_mass <= 1)
+        check("step", f"{either(step_rules())}, or a step rule", isinstance(self.step, StepRule))
+        check("targets", either(TARGETS), self.targets in (None, *TARGETS))
+        check("samples_per_class", "a whole number of at least 2", is_whole(self.samples_per_class, 2))
+        share, mass = self.forget_check_share, self.stop_mass
+        check("forget_check_share", "a share from 0 to 0.5", is_number(share) and 0 <= share <= 0.5)
+        check("stop_mass", "a probability from 0 to 1", is_number(mass) and 0 <= mass <= 1)
         for name in ("batch_size", "max_passes"):
-            check(name, "a whole number of at least 1", getattr(self, name) is None or _whole(getattr(self, name), 1))
-        check("chunk_bytes", "a whole number of at least 1", _whole(self.chunk_bytes, 1))
-        check("max_kl", "a number above 0", self.max_kl is None or (_number(self.max_kl) and self.max_kl > 0))
-        for name in ("budget", "lr"):
-            check(name, "a number above 0", _number(getattr(self, name)) and getattr(self, name) > 0)
-        check("seed", "a whole number of at least 0", _whole(self.seed, 0))
+            value = getattr(self, name)
+            check(name, "a whole number of at least 1", value is None or is_whole(value, 1))
+        check("chunk_bytes", "a whole number of at least 1", is_whole(self.chunk_bytes, 1))
+        check("max_kl", "a number above 0", self.max_kl is None or (is_number(self.max_kl) and self.max_kl > 0))
+        check("seed", "a whole number of at least 0", is_whole(self.seed, 0))
 
     @classmethod
-    def from_keywords(cls, keywords: dict[str, Any], *, without: tuple[str, ...] = ()) -> Options:
-        """Options by name; one that does not exist, or that has no effect here, is an error."""
-        known = [f.name for f in dataclasses.fields(cls)]
-        step = keywords.get("step", cls.step)
-        idle = _IDLE.get(step, ())
-        for name in keywords:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"options are {', '.join(known)}"
-                raise InvalidRequest(f"there is no option {name!r}; {hint}")
-            if name in idle or name in without:
-                why = f"with step={step!r}" if name in idle else "here: the guide that is passed in decides it"
-                raise InvalidRequest(f"the option {name}={keywords[name]!r} has no effect {why}; leave it out")
-        return cls(**keywords)
+    def from_keywords(cls, keywords: dict[str, Any]) -> Options:
+        """Options by name, those of the step rule among them; one that does not exist, or does nothing, is an error."""
+        given = _with_new_names(keywords)
+        rule, known = given.pop("step", BudgetedRule.name), step_rules()
+        if isinstance(rule, StepRule):
+            _check_names(given, (), rule.name)
+            return cls(step=rule, **given)
+        require("step", rule, either(known), isinstance(rule, str) and rule in known)
+        own = _own(known[rule])
+        _check_names(given, own, rule)
+        return cls(step=known[rule](**{name: given.pop(name) for name in own if name in given}), **given)
 
-    def resolved(self, forgotten: int) -> Options:
-        """All defaults filled in, for so many forgotten samples."""
-        paper = self.step == "paper"
+    def completed(self, forgotten: int) -> CompletedOptions:
+        """With all defaults filled in, for so many forgotten samples."""
         batch = self.batch_size or max(16, min(128, forgotten // 16))
-        passes = self.max_passes or (25 if paper else max(2, -(-64 // -(-forgotten // batch))))
-        return dataclasses.replace(
-            self,
-            targets=self.targets or ("hard" if paper else "soft"),
-            batch_size=batch,
-            max_passes=passes,
-            max_kl=self.max_kl or (1.0 if paper else 0.1),
-        )
-
-    def make_optimizer(self) -> MakeOptimizer:
-        return self.optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=self.lr))
+        filled = {
+            "targets": self.targets or self.step.targets,
+            "batch_size": batch,
+            "max_passes": self.max_passes or self.step.passes(-(-forgotten // batch)),
+            "max_kl": self.max_kl or self.step.max_kl,
+        }
+        return CompletedOptions(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self)} | filled)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, to be saved as JSON."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return values | {"optimizer": None if self.optimizer is None else repr(self.optimizer)}
+        return self.step.to_dict() | {
+            f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "step"
+        }
 
 
-def _whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+@dataclass(frozen=True)
+class CompletedOptions(Options):
+    """Options that leave nothing open."""
+
+    targets: Targets = "soft"
+    batch_size: int = 128
+    max_passes: int = 2
+    max_kl: float = 0.1
+
+    def schedule(self, request: Request) -> Schedule:
+        # A record is done once it leaves its class; a class once its held-out samples hold almost no mass there.
+        mass = self.stop_mass if request.kind == "classes" else 1.0
+        return Schedule(self.batch_size, self.max_passes, mass, self.max_kl, self.seed)
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _with_new_names(keywords: dict[str, Any]) -> dict[str, Any]:
+    for old in _RENAMED.keys() & keywords:
+        warnings.warn(f"the option {old} is called {_RENAMED[old]} now", DeprecationWarning, stacklevel=4)
+    return {_RENAMED.get(name, name): value for name, value in keywords.items()}
+
+
+def _check_names(given: Collection[str], own: Collection[str], step: str) -> None:
+    """Refuse options that do not exist, and those that are not the step rule's `own`."""
+    common = [f.name for f in dataclasses.fields(Options)]
+    of_rules = [name for rule in step_rules().values() for name in _own(rule)]
+    for name in given:
+        if name in common or name in own:
+            continue
+        if name in of_rules:
+            raise InvalidRequest(f"the option {name} has no effect with step={step!r}; leave it out")
+        known = [*common, *of_rules]
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"options are {', '.join(known)}"
+        raise InvalidRequest(f"there is no option {name!r}; {hint}")
+
+
+def _own(rule: type[StepRule[Any]]) -> list[str]:
+    return [f.name for f in dataclasses.fields(rule)]

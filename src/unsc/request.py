@@ -91,7 +91,7 @@ class Request:
             )
         forget = self._records_among(labels) if self.kind == "records" else self._classes_among(labels)
         stay = ~(forget | of_classes(labels, self.gone))
-        _check_enough(labels[stay])
+        check_enough(labels[stay])
         return Positions(forget.nonzero().flatten(), stay.nonzero().flatten())
 
     def _classes_among(self, labels: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ def make_request(num_classes: int, *, classes: object = None, indices: object = 
     return Request.for_records(indices, num_classes)
 
 
-def _check_enough(labels: Tensor) -> None:
+def check_enough(labels: Tensor) -> None:
     """Refuse a class that stays with so few samples that nothing can be estimated from them."""
     present, counts = labels.unique(return_counts=True)
     few = {k: n for k, n in zip(present.tolist(), counts.tolist(), strict=True) if n < _FEWEST}

@@ -1,17 +1,73 @@
-"""What `forget` gives back."""
+"""What an unlearning run gives back."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from unsc.options import Options
+from unsc.loop import Check, Stopped
+from unsc.options import CompletedOptions
 from unsc.request import Request
+from unsc.steps import Guide
 from unsc.storage.files import new_folder, save_tensors, write_json
 from unsc.storage.versions import versions
+
+
+@dataclass(frozen=True)
+class RunMetrics:
+    """What was measured on the final weights; accuracies in percent, KL in nats, time in seconds."""
+
+    request: str
+    """`classes` or `records`."""
+    promise: str
+    """What the result can be said to do, in words for the person who asked."""
+    stopped: Stopped
+    note: str
+    """Why the run stopped, in words."""
+    passes: float
+    """Over the forgotten samples."""
+    steps: int
+    steps_taken_back: int
+    """Tries that moved retained predictions too far and were repeated with a shorter step."""
+    forget_acc: float
+    """Held-out samples of forgotten classes, or records, that are still classified as before."""
+    forget_mass: float
+    """Mean probability, 0 to 1, that they still give what they should no longer be."""
+    predicted_kl: float
+    """Change of retained predictions as the guide predicts it; 0 for the paper's step, by its Theorem 1."""
+    retained_kl: float
+    """The same as measured on held-out retained samples."""
+    temperature: float
+    """What predictions were softened by for both; 1 unless the network is almost certain of everything."""
+    drift: dict[str, float]
+    """Relative change of each layer's outputs on retained rows (Theorem 1, measured)."""
+    drift_max: float
+    history: list[Check]
+    """What was measured on the way."""
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, to be saved as JSON."""
+        return asdict(self)
+
+    def __getitem__(self, name: str) -> Any:
+        warnings.warn(
+            f"metrics[{name!r}] is deprecated; use metrics.{name}, or metrics.to_dict()",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.to_dict()[name]
+
+    def keys(self) -> list[str]:
+        return [f.name for f in fields(self)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
 
 
 @dataclass(frozen=True, repr=False)
@@ -20,19 +76,17 @@ class Forgotten:
 
     model: nn.Module
     """A new module, in the mode and precision of the one that was passed in."""
-    metrics: dict[str, Any]
-    """`forget_acc` in percent on held-out forgotten samples (on the records themselves for records), `retained_kl`
-    and `predicted_kl` in nats, `drift` by layer and `drift_max`, `passes`, `steps`, `seconds`, `stopped`, ..."""
+    metrics: RunMetrics
     frozen: dict[str, str]
     """Names of the parameters that were not edited, with the reason."""
-    options: Options
+    options: CompletedOptions
     request: Request
-    guide: Any
-    """The null space or retained metric that steps were confined to; it can be saved and used again."""
+    guide: Guide
+    """The null space or retained curvature that steps were confined by; it can be saved and used again."""
 
     def __repr__(self) -> str:
         m = self.metrics
-        return f"<Forgotten {m['request']}: {m['note']} Retained KL {m['retained_kl']:.4f} nats, {m['passes']} passes.>"
+        return f"<Forgotten {m.request}: {m.note} Retained KL {m.retained_kl:.4f} nats, {m.passes} passes.>"
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors`, `metrics.json` and `config.json` into a new folder, all or nothing."""
@@ -45,9 +99,17 @@ class Forgotten:
         }
         with new_folder(folder) as part:
             save_tensors(part / "model.safetensors", self.model.state_dict(), {"kind": "model"} | config)
-            write_json(part / "metrics.json", self.metrics | {"frozen": self.frozen})
+            write_json(part / "metrics.json", self.metrics.to_dict() | {"frozen": self.frozen})
             write_json(part / "config.json", config)
         return folder
+
+
+NOTES: dict[Stopped, str] = {
+    "forgotten": "Forgotten: the stopping rule was met.",
+    "passes": "The cap on passes was reached; the state that had forgotten most was kept.",
+    "kl": "Retained predictions moved beyond max_kl; the state before that which had forgotten most was restored.",
+    "nan": "The model's outputs became NaN or Inf; the state before that which had forgotten most was restored.",
+}
 
 
 def promise(request: Request, step: str) -> str:

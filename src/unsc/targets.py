@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unsc.errors import InvalidRequest
+from unsc.errors import InvalidRequest, either
 
-Targets = Literal["soft", "hard", "random"]
+Targets: TypeAlias = Literal["soft", "hard", "random"]
+TARGETS: tuple[Targets, ...] = get_args(Targets)
 
 
 def pseudo_labels(logits: Tensor, removed: Tensor, *, targets: Targets = "soft") -> Tensor:
     """Target distributions (n, classes) for forgotten samples, from the original network's `logits` (n, classes).
 
-    `removed` (n, classes) is true where a sample must not go: the forgotten classes, or a record's own class.
-    `"hard"` is the paper's rule, all mass on the highest score that is left (its second-best class if the
-    network was right, its first if it was wrong). `"soft"` keeps the network's relative scores of all that
-    are left. `"random"` ignores the network: one class that is left, drawn alike by a fixed seed.
+    `removed` (n, classes) is true where a sample must not go: the forgotten classes, or a record's own class
+    (`Request.removed`). `"hard"` is the paper's rule, all mass on the highest score that is left (its second-best
+    class if the network was right, its first if it was wrong). `"soft"` keeps the network's relative scores of all
+    that are left. `"random"` ignores the network: one class that is left, drawn uniformly with a fixed seed.
     """
-    if targets not in ("soft", "hard", "random"):
-        raise InvalidRequest(f"targets={targets!r}; allowed are 'soft', 'hard' and 'random'")
+    if targets not in TARGETS:
+        raise InvalidRequest(f"targets={targets!r}; allowed is {either(TARGETS)}")
     if removed.all(dim=1).any():
         raise InvalidRequest("no class is left to move a forgotten sample to; retain at least one class")
     left = logits.float().masked_fill(removed, -torch.inf)
@@ -35,9 +36,7 @@ def pseudo_labels(logits: Tensor, removed: Tensor, *, targets: Targets = "soft")
 
 
 def removed_classes(labels: Tensor, num_classes: int, forget: tuple[int, ...] | None) -> Tensor:
-    """The mask for `pseudo_labels`: the classes `forget`, or, for records (None), each sample's own class."""
-    if forget is None:
-        return F.one_hot(labels, num_classes).bool()
-    mask = torch.zeros(num_classes, dtype=torch.bool, device=labels.device)
-    mask[list(forget)] = True
-    return mask.expand(len(labels), num_classes)
+    """TEMPORARY until all callers use Request.removed."""
+    from unsc.request import Request
+
+    return Request(num_classes, forget or ()).removed(labels)

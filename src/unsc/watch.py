@@ -46,10 +46,17 @@ class Watch:
         """Softened, over the classes that stay: (n, kept classes), from logits (n, classes)."""
         return (logits[:, self.kept].float() / self.temperature).log_softmax(dim=1)
 
-    def kl(self, model: nn.Module, *, quick: bool = False) -> float:
+    def kl(self, model: nn.Module) -> float:
         """Mean softened divergence of `model` from the original; NaN if its predictions are not finite."""
+        return self._kl(model, len(self.batches))
+
+    def quick_kl(self, model: nn.Module) -> float:
+        """The same on a few samples, for after each step."""
+        return self._kl(model, self._quick)
+
+    def _kl(self, model: nn.Module, batches: int) -> float:
         total, n = 0.0, 0
-        for batch, before in list(zip(self.batches, self._logits, strict=True))[: self._quick if quick else None]:
+        for batch, before in zip(self.batches[:batches], self._logits[:batches], strict=True):
             p = (before / self.temperature).log_softmax(dim=1)
             q = (self._kept_logits(model, batch) / self.temperature).log_softmax(dim=1)
             total += (p.exp() * (p - q)).sum().item()

@@ -27,7 +27,7 @@ KEPT = torch.arange(10) != 3
 
 @pytest.fixture(scope="module")
 def run(digits: Split, digits_model: nn.Module) -> Forgotten:
-    """A short run, for its metric."""
+    """A short run, for its curvature."""
     return forget(digits_model, digits.train, classes=[3], max_passes=1)
 
 
@@ -42,8 +42,10 @@ def parts(split: Split, model: nn.Module) -> tuple[Batch, Tensor, Watch]:
     return batch, targets, watch
 
 
-def scaled(metric: RetainedCurvature, factor: float) -> RetainedCurvature:
-    return replace(metric, layers={n: replace(m, sensitivity=factor * m.sensitivity) for n, m in metric.layers.items()})
+def scaled(curvature: RetainedCurvature, factor: float) -> RetainedCurvature:
+    return replace(
+        curvature, layers={n: replace(m, sensitivity=factor * m.sensitivity) for n, m in curvature.layers.items()}
+    )
 
 
 def retained_accuracy(model: nn.Module, split: Split) -> float:
@@ -71,7 +73,7 @@ def test_gradients_are_those_of_the_divergence_from_the_targets(digits: Split, d
 def test_no_step_moves_retained_predictions_beyond_its_bound(
     digits: Split, digits_model: nn.Module, run: Forgotten, factor: float
 ) -> None:
-    """The root of the measured KL grows by at most twice the root of the budget, however wrong the metric is."""
+    """The root of the measured KL grows by at most twice the root of the budget, however wrong the curvature is."""
     batch, targets, watch = parts(digits, digits_model)
     model = copy.deepcopy(digits_model)
     step = BudgetedStep(model, find_layers(model).layers, scaled(run.guide, factor), watch, budget=BUDGET)
@@ -108,7 +110,7 @@ def test_a_wrong_metric_is_caught(digits: Split, digits_model: nn.Module, run: F
 
 
 def simple(bias: float = 0.0) -> tuple[nn.Linear, RetainedCurvature, Watch]:
-    """A linear model of 4 classes that finds all equally likely, with an exact metric of standard normal rows."""
+    """A linear model of 4 classes that finds all equally likely, with an exact curvature of standard normal rows."""
     model = nn.Linear(3, 4)
     nn.init.zeros_(model.weight)
     nn.init.constant_(model.bias, bias)
@@ -120,9 +122,9 @@ def simple(bias: float = 0.0) -> tuple[nn.Linear, RetainedCurvature, Watch]:
 
 def test_a_zero_gradient_does_nothing() -> None:
     """Targets that the network gives already leave every weight as it is."""
-    model, metric, watch = simple()
+    model, curvature, watch = simple()
     before = copy.deepcopy(model.state_dict())
-    step = BudgetedStep(model, find_layers(model).layers, metric, watch, budget=BUDGET)
+    step = BudgetedStep(model, find_layers(model).layers, curvature, watch, budget=BUDGET)
     step(Batch(torch.randn(5, 3), torch.zeros(5, dtype=torch.long)), torch.full((5, 4), 0.25))
     assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
     assert step.taken_back == 0
@@ -131,22 +133,22 @@ def test_a_zero_gradient_does_nothing() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_targets_that_are_almost_reached_are_not_overshot(seed: int) -> None:
     """Where the loss is nothing but rounding, and may even be negative, no budget is spent on it."""
-    model, metric, watch = simple()
+    model, curvature, watch = simple()
     torch.manual_seed(seed)
     nn.init.normal_(model.weight)
     batch = Batch(torch.randn(5, 3), torch.zeros(5, dtype=torch.long))
     with torch.no_grad():
         targets = model(batch.inputs).softmax(dim=1)
     watch = Watch(model, watch.batches, torch.ones(4, dtype=torch.bool))
-    step = BudgetedStep(model, find_layers(model).layers, metric, watch, budget=BUDGET)
+    step = BudgetedStep(model, find_layers(model).layers, curvature, watch, budget=BUDGET)
     step(batch, targets)
     assert watch.kl(model) <= 2e-6
 
 
 def test_a_single_step_spends_the_predicted_budget() -> None:
-    """With an exact metric and far targets, the measured KL is the budget within a factor of 2, at the first try."""
-    model, metric, watch = simple()
-    step = BudgetedStep(model, find_layers(model).layers, metric, watch, budget=BUDGET)
+    """With an exact curvature and far targets, the measured KL is the budget within a factor of 2, at the first try."""
+    model, curvature, watch = simple()
+    step = BudgetedStep(model, find_layers(model).layers, curvature, watch, budget=BUDGET)
     x = torch.randn(64, 3, generator=torch.Generator().manual_seed(5))
     step(Batch(x, torch.zeros(64, dtype=torch.long)), torch.eye(4)[torch.arange(64) % 3])
     assert step.taken_back == 0
@@ -157,13 +159,13 @@ def test_a_step_that_cannot_be_made_short_enough_is_undone() -> None:
     """If the network breaks at any length, the weights are what they were."""
 
     class Alarm(Watch):
-        def kl(self, model: nn.Module, *, quick: bool = False) -> float:
+        def quick_kl(self, model: nn.Module) -> float:
             return math.nan
 
-    model, metric, watch = simple()
+    model, curvature, watch = simple()
     alarm = Alarm(model, watch.batches, torch.ones(4, dtype=torch.bool))
     before = copy.deepcopy(model.state_dict())
-    step = BudgetedStep(model, find_layers(model).layers, metric, alarm, budget=BUDGET)
+    step = BudgetedStep(model, find_layers(model).layers, curvature, alarm, budget=BUDGET)
     step(Batch(torch.randn(8, 3), torch.zeros(8, dtype=torch.long)), torch.eye(4)[[1] * 8])
     assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
     assert step.taken_back > 0
@@ -171,8 +173,8 @@ def test_a_step_that_cannot_be_made_short_enough_is_undone() -> None:
 
 def test_the_bound_is_on_a_step_not_on_their_sum() -> None:
     """Ten steps the same way add up their lengths: the KL is far beyond what one step may add."""
-    model, metric, watch = simple()
-    step = BudgetedStep(model, find_layers(model).layers, metric, watch, budget=BUDGET)
+    model, curvature, watch = simple()
+    step = BudgetedStep(model, find_layers(model).layers, curvature, watch, budget=BUDGET)
     x = torch.randn(64, 3, generator=torch.Generator().manual_seed(5))
     for _ in range(10):
         step(Batch(x, torch.zeros(64, dtype=torch.long)), torch.eye(4)[torch.arange(64) % 3])

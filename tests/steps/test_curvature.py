@@ -1,4 +1,4 @@
-"""The retained metric against dense matrices, exact Fisher traces and measured divergences."""
+"""The retained curvature against dense matrices, exact Fisher traces and measured divergences."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from unsc.watch import Watch
 REPEATABLE = settings(max_examples=60, deadline=None, derandomize=True)
 
 
-def metric_of(rows: Tensor, sensitivity: float = 1.0, damping: float = 0.1) -> LayerCurvature:
-    """The metric of rows (groups, n, columns), in float64."""
+def curvature_of(rows: Tensor, sensitivity: float = 1.0, damping: float = 0.1) -> LayerCurvature:
+    """The curvature of rows (groups, n, columns), in float64."""
     values, vectors = Moment(rows.shape[0], rows.shape[2]).update(rows).spectrum()
     return LayerCurvature(values / rows.shape[1], vectors, sensitivity, damping)
 
@@ -42,13 +42,13 @@ def test_solve_and_kl_are_those_of_the_dense_matrix(seed: int, n: int, b: float,
     g = torch.Generator().manual_seed(seed)
     rows = torch.randn(2, n, 6, generator=g, dtype=torch.float64)
     gradient = torch.randn(2, 3, 6, generator=g, dtype=torch.float64)
-    metric = metric_of(rows, b, damping)
+    curvature = curvature_of(rows, b, damping)
     a = torch.stack([r.T @ r / n for r in rows])
     dense = b * (a + damping * torch.eye(6, dtype=torch.float64))
     expected = torch.linalg.solve(dense, gradient.mT).mT
-    torch.testing.assert_close(metric.solve(gradient), expected, atol=1e-8 / (b * damping), rtol=1e-6)
+    torch.testing.assert_close(curvature.solve(gradient), expected, atol=1e-8 / (b * damping), rtol=1e-6)
     trace = sum(torch.trace(d @ m @ d.T).item() for d, m in zip(gradient, a, strict=True))
-    assert metric.kl(gradient) == pytest.approx(b / 2 * trace, rel=1e-9)
+    assert curvature.kl(gradient) == pytest.approx(b / 2 * trace, rel=1e-9)
 
 
 def linear_model(*, scale: float = 1.0) -> tuple[nn.Linear, Tensor]:
@@ -95,7 +95,7 @@ def test_the_predicted_divergence_is_the_measured_one(scale: float) -> None:
     labels = torch.zeros(400, dtype=torch.long)
     watch = Watch(model, [Batch(x, labels)], torch.ones(5, dtype=torch.bool))
     rows = torch.cat([x, torch.ones(400, 1)], dim=1).double()[None]
-    metric = metric_of(rows, estimated(model, x, watch, draws=40))
+    curvature = curvature_of(rows, estimated(model, x, watch, draws=40))
     predicted = measured = 0.0
     g = torch.Generator().manual_seed(1)
     layer = find_layers(model).layers[0]
@@ -103,7 +103,7 @@ def test_the_predicted_divergence_is_the_measured_one(scale: float) -> None:
     for _ in range(30):
         moved = 0.02 * scale * torch.randn(start.shape, generator=g)
         layer.write(start + moved, dict(model.named_parameters()))
-        predicted += metric.kl(moved.double())
+        predicted += curvature.kl(moved.double())
         measured += watch.kl(model)
     assert predicted > 0
     assert measured == pytest.approx(predicted, rel=0.1)
@@ -153,7 +153,7 @@ def test_a_layer_without_input_keeps_a_finite_step() -> None:
     values, vectors = dead.spectrum()
     found = LayerCurvature(values.float(), vectors.float(), 1.0, 0.0)
     assert torch.isfinite(choose_damping(found, torch.ones(1, 2, 3), dead, 8).solve(torch.ones(1, 2, 3))).all()
-    alive = metric_of(torch.randn(1, 8, 3, dtype=torch.float64))
+    alive = curvature_of(torch.randn(1, 8, 3, dtype=torch.float64))
     nothing = torch.zeros(1, 2, 3, dtype=torch.float64)
     assert not choose_damping(alive, nothing, dead, 8).solve(nothing).any()
 
@@ -174,22 +174,22 @@ def test_assembling_uses_each_layers_own_parts() -> None:
         assert b <= one.sensitivity < 1.001 * b  # the same samples charge no more than was predicted
 
 
-def test_a_metric_is_the_same_after_a_file(tmp_path: Path) -> None:
+def test_a_curvature_is_the_same_after_a_file(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    metric = RetainedCurvature(
-        {"a.b": metric_of(torch.randn(2, 9, 4)), "c": metric_of(torch.randn(1, 2, 4), 3.5, 1e-7)}, 42
+    curvature = RetainedCurvature(
+        {"a.b": curvature_of(torch.randn(2, 9, 4)), "c": curvature_of(torch.randn(1, 2, 4), 3.5, 1e-7)}, 42
     )
-    metric.save(tmp_path / "metric.safetensors")
-    back = RetainedCurvature.load(tmp_path / "metric.safetensors")
+    curvature.save(tmp_path / "curvature.safetensors")
+    back = RetainedCurvature.load(tmp_path / "curvature.safetensors")
     assert back.samples == 42
     assert list(back.layers) == ["a.b", "c"]
-    for name, one in metric.layers.items():
+    for name, one in curvature.layers.items():
         assert torch.equal(back.layers[name].values, one.values)
         assert torch.equal(back.layers[name].vectors, one.vectors)
         assert (back.layers[name].sensitivity, back.layers[name].damping) == (one.sensitivity, one.damping)
-    assert {m.values.dtype for m in back.to(torch.float16).layers.values()} == {torch.float16}
+    assert {m.values.dtype for m in back.to(dtype=torch.float16).layers.values()} == {torch.float16}
     save_tensors(tmp_path / "other.safetensors", {"a": torch.zeros(1)}, {"kind": "null_space"})
-    with pytest.raises(InvalidData, match="null_space, not a retained metric"):
+    with pytest.raises(InvalidData, match="null_space, not a retained curvature"):
         RetainedCurvature.load(tmp_path / "other.safetensors")
 
 

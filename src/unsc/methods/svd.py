@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from unsc.collect import add_rows
+from unsc.collect import collect
 from unsc.datasets import read, read_batches, read_labels
 from unsc.errors import InvalidRequest
 from unsc.layers import Layer, parameters_of
@@ -19,7 +19,6 @@ from unsc.models import editable_layers
 from unsc.moments import Moment
 
 _BATCH = 64
-_CHUNK_BYTES = 256 << 20
 
 
 @method(
@@ -84,9 +83,5 @@ def _moments(
     present = labels.unique().tolist()
     of_each = max(1, samples // len(present))
     chosen = torch.cat([order[labels[order] == k][:of_each] for k in present])
-    moments = {x.name: Moment(x.groups, x.columns) for x in layers}
     with problem.progress("moments", -(-len(chosen) // _BATCH)) as advance:
-        for batch in read_batches(dataset, chosen, size=_BATCH):
-            add_rows(model, layers, batch, moments, chunk_bytes=_CHUNK_BYTES)
-            advance()
-    return moments
+        return collect(model, layers, read_batches(dataset, chosen, size=_BATCH), advance=advance)

@@ -1,4 +1,4 @@
-"""What a weight change costs the retained data: the metric of the budgeted step.
+"""What a weight change costs the retained data: the curvature that guides the budgeted step.
 
 To second order, moving a layer's matrix by D changes retained predictions by `KL = b/2 tr(D A D.T)` nats, where A
 is the retained second moment of its rows (summed over positions, averaged over samples) and b its sensitivity.
@@ -10,7 +10,7 @@ forgetting for its cost on *other* retained samples (`choose_damping`). No rule 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,11 +23,14 @@ from unsc.errors import InvalidData
 from unsc.layers import Layer, parameters_of
 from unsc.logits import logits_of
 from unsc.moments import Moment
+from unsc.request import Request
 from unsc.storage.files import load_tensors, save_tensors
 from unsc.watch import Watch
 
 _GRID = tuple(10.0**e for e in range(-4, 5))
 """Dampings to try, in units of A's mean eigenvalue."""
+_KIND, _FORMER_KIND = "retained_curvature", "retained_metric"
+"""What a saved file says it is: now, and in 0.2.0."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,10 @@ class LayerCurvature:
     sensitivity: float
     """b: mean squared gradient of retained predictions by an output unit."""
     damping: float
+
+    def to(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> LayerCurvature:
+        move = {"device": device, "dtype": dtype}
+        return replace(self, values=self.values.to(**move), vectors=self.vectors.to(**move))
 
     def solve(self, gradient: Tensor) -> Tensor:
         """`G (b (A + damping I))^-1` for G (groups, outputs, columns)."""
@@ -56,30 +63,35 @@ class LayerCurvature:
 
 @dataclass(frozen=True)
 class RetainedCurvature:
-    """The metric of every layer."""
+    """The curvature of every layer."""
 
     layers: dict[str, LayerCurvature]
     samples: int
     """How many retained samples A is the mean of."""
 
-    def to(self, *args: object, **kwargs: object) -> RetainedCurvature:
-        """On another device or in another precision, like `Tensor.to`."""
-        move = lambda m: replace(m, values=m.values.to(*args, **kwargs), vectors=m.vectors.to(*args, **kwargs))  # noqa: E731
-        return replace(self, layers={name: move(m) for name, m in self.layers.items()})
+    def layer_names(self) -> Collection[str]:
+        return self.layers.keys()
+
+    def check(self, request: Request, labels: Tensor) -> None:
+        """It is a cost for every direction, and so serves any request."""
+
+    def to(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> RetainedCurvature:
+        """On another device and in another precision."""
+        return replace(self, layers={name: layer.to(device, dtype) for name, layer in self.layers.items()})
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file that `RetainedCurvature.load` reads."""
-        tensors = {f"{name}/values": m.values for name, m in self.layers.items()}
-        tensors |= {f"{name}/vectors": m.vectors for name, m in self.layers.items()}
-        numbers = {name: {"sensitivity": m.sensitivity, "damping": m.damping} for name, m in self.layers.items()}
-        save_tensors(Path(path), tensors, {"kind": "retained_metric", "layers": numbers, "samples": self.samples})
+        tensors = {f"{name}/values": x.values for name, x in self.layers.items()}
+        tensors |= {f"{name}/vectors": x.vectors for name, x in self.layers.items()}
+        numbers = {name: {"sensitivity": x.sensitivity, "damping": x.damping} for name, x in self.layers.items()}
+        save_tensors(Path(path), tensors, {"kind": _KIND, "layers": numbers, "samples": self.samples})
 
     @classmethod
     def load(cls, path: str | Path) -> RetainedCurvature:
         tensors, metadata = load_tensors(Path(path))
-        if metadata.get("kind") != "retained_metric":
-            found = metadata.get("kind")
-            raise InvalidData(f"{path} holds a {found}, not a retained metric; load it with its own class")
+        found = metadata.get("kind")
+        if found not in (_KIND, _FORMER_KIND):
+            raise InvalidData(f"{path} holds a {found}, not a retained curvature; load it with its own class")
         layers = {
             name: LayerCurvature(tensors[f"{name}/values"], tensors[f"{name}/vectors"], **numbers)
             for name, numbers in metadata["layers"].items()
@@ -95,7 +107,7 @@ def assemble(
     sensitivities: Mapping[str, float],
     gradients: Mapping[str, Tensor],
 ) -> RetainedCurvature:
-    """Put the metric together.
+    """Put the curvature together.
 
     `fitted` and `held_out` are the moments of two sets of retained samples, of sizes `samples`; `gradients` (by
     layer) are those of the forget loss, whose steps the damping is chosen for.
@@ -108,26 +120,26 @@ def assemble(
     return RetainedCurvature(made, samples[0])
 
 
-def choose_damping(metric: LayerCurvature, gradient: Tensor, held_out: Moment, samples: int) -> LayerCurvature:
-    """The metric with the damping that buys the most forgetting per held-out cost.
+def choose_damping(curvature: LayerCurvature, gradient: Tensor, held_out: Moment, samples: int) -> LayerCurvature:
+    """The curvature with the damping that buys the most forgetting per held-out cost.
 
     For the step D along `gradient` G the forget loss falls by `<G, D>`, while `samples` held-out retained samples
     with moment `held_out` charge `tr(D A' D.T)`. The square of the first over the second does not depend on
     D's length. The sensitivity is corrected by what the held-out samples charge beyond what was predicted.
     """
-    gradient = gradient.to(metric.vectors.dtype)  # that of a float64 model is float64
-    mean = metric.values.sum().item() / (metric.values.shape[0] * metric.vectors.shape[1])
+    gradient = gradient.to(curvature.vectors.dtype)  # that of a float64 model is float64
+    mean = curvature.values.sum().item() / (curvature.values.shape[0] * curvature.vectors.shape[1])
     if mean == 0:
-        return replace(metric, damping=1.0)
-    best, best_worth = replace(metric, damping=mean), -1.0
+        return replace(curvature, damping=1.0)
+    best, best_worth = replace(curvature, damping=mean), -1.0
     for ratio in _GRID:
-        tried = replace(metric, damping=ratio * mean)
+        tried = replace(curvature, damping=ratio * mean)
         step = tried.solve(gradient)
         gain = (gradient.double() * step.double()).sum().item()
-        cost = metric.sensitivity * held_out.quadratic(step).sum().item() / samples
+        cost = curvature.sensitivity * held_out.quadratic(step).sum().item() / samples
         if gain > 0 and cost > 0 and gain**2 / cost > best_worth:
             best_worth = gain**2 / cost
-            best = replace(tried, sensitivity=metric.sensitivity * max(1.0, cost / gain))
+            best = replace(tried, sensitivity=curvature.sensitivity * max(1.0, cost / gain))
     return best
 
 

@@ -7,20 +7,85 @@ steps as it likes, and what it changed is projected: `W <- W + P (W_new - W)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.batches import Batch
+from unsc.checks import is_number, require
+from unsc.collect import collect
 from unsc.layers import Layer, parameters_of
 from unsc.logits import logits_of
-from unsc.steps.subspace import NullSpace
+from unsc.progress import Progress
+from unsc.steps.rule import Step, StepRule
+from unsc.steps.subspace import ClassBases, Energy, Merge, NullSpace, NullSpaces, class_basis
+from unsc.targets import Targets
+from unsc.task import Task
 
-MakeOptimizer = Callable[[Iterable[Tensor]], torch.optim.Optimizer]
+MakeOptimizer: TypeAlias = Callable[[Iterable[Tensor]], torch.optim.Optimizer]
 
 
-class ConfinedStep:
+@dataclass(frozen=True)
+class PaperRule(StepRule[NullSpace | NullSpaces]):
+    """SGD in the null space of what stays."""
+
+    name: ClassVar[str] = "paper"
+    guides: ClassVar[tuple[type, ...]] = (NullSpace, NullSpaces)
+    preparing: ClassVar[tuple[str, ...]] = ("energy", "merge_energy")
+    targets: ClassVar[Targets] = "hard"
+    max_kl: ClassVar[float] = 1.0
+
+    energy: Energy = 0.97
+    """Share of a class's energy that its basis holds."""
+    merge_energy: Energy = 0.99
+    """Share of the merged bases' energy that the retained basis holds."""
+    lr: float = 0.04
+    """Learning rate of plain SGD."""
+    optimizer: MakeOptimizer | None = None
+    """Makes another optimizer from the parameters; `lr` is then not used."""
+
+    def __post_init__(self) -> None:
+        require("lr", self.lr, "a number above 0", is_number(self.lr) and self.lr > 0)
+
+    def passes(self, steps_per_pass: int) -> int:
+        return 25
+
+    def prepare(self, task: Task, progress: Progress) -> NullSpace | NullSpaces:
+        """The null space of the classes that stay, or, for records, that of all other classes for each label."""
+        fit = task.samples.retain_fit
+        with progress("moments", fit.number_of_batches()) as advance:
+
+            def basis(label: int) -> dict[str, Tensor]:
+                batches = fit.of_class(label)
+                moments = collect(task.original, task.layers, batches, chunk_bytes=task.chunk_bytes, advance=advance)
+                return class_basis(moments, self.energy)
+
+            if task.request.kind == "classes":
+                merge = Merge()
+                for label in fit.positions:
+                    merge.add(label, basis(label))
+                return merge.null_space(self.merge_energy, {"energy": self.to_dict()["energy"]})
+            bases = ClassBases({k: basis(k) for k in fit.positions}, self.energy, task.request.num_classes)
+        own = task.samples.forget_fit.labels.unique().tolist()
+        others = {k: set(fit.positions) - {k} for k in own}
+        return NullSpaces({k: bases.null_space(others[k], merge_energy=self.merge_energy) for k in own})
+
+    def start(self, model: nn.Module, task: Task, guide: NullSpace | NullSpaces) -> ConfinedStep:
+        return ConfinedStep(model, task.layers, guide, self.make_optimizer())
+
+    def make_optimizer(self) -> MakeOptimizer:
+        return self.optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=self.lr))
+
+    def to_dict(self) -> dict[str, Any]:
+        plain = {n: dict(e) if isinstance(e, Mapping) else e for n in self.preparing for e in [getattr(self, n)]}
+        optimizer = None if self.optimizer is None else repr(self.optimizer)
+        return {"step": self.name, **plain, "lr": self.lr, "optimizer": optimizer}
+
+
+class ConfinedStep(Step):
     """Learn target labels with every change confined to a null space."""
 
     def __init__(
@@ -34,10 +99,8 @@ class ConfinedStep:
         self.model, self.layers = model, layers
         self.parameters = parameters_of(model, layers)
         example = next(iter(self.parameters.values()))
-        self.spaces = {
-            label: space.to(example.device, example.dtype)
-            for label, space in (spaces.items() if isinstance(spaces, Mapping) else [(None, spaces)])
-        }
+        by_label = {None: spaces} if isinstance(spaces, NullSpace) else dict(spaces)
+        self.spaces = {label: space.to(example.device, example.dtype) for label, space in by_label.items()}
         for p in self.parameters.values():
             p.requires_grad_(True)
         self.optimizer = optimizer(self.parameters.values())

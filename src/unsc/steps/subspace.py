@@ -6,7 +6,7 @@ eigenvectors of `sum U_k U_k.T`, which is the moment of the basis vectors taken 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from unsc.errors import EmptyNullSpace, InvalidData, InvalidRequest, listing
 from unsc.moments import Moment, Moments
+from unsc.request import Request
 from unsc.storage.files import load_tensors, save_tensors
 
 Energy = float | Mapping[str, float]
@@ -38,6 +39,35 @@ def leading(moment: Moment, energy: float) -> tuple[Tensor, Tensor]:
     return (vectors * kept[:, None, :])[..., :width], ranks
 
 
+class Merge:
+    """Joins the bases of one class after another, in the memory of one moment of each layer."""
+
+    def __init__(self) -> None:
+        self._merged: dict[str, Moment] = {}
+        self._classes: list[int] = []
+
+    def add(self, label: int, bases: Mapping[str, Tensor]) -> None:
+        """Add the basis (groups, columns, r) of a class in each layer."""
+        self._classes.append(label)
+        for name, basis in bases.items():
+            self._merged.setdefault(name, Moment(basis.shape[0], basis.shape[1])).update(basis.mT)
+
+    def null_space(self, merge_energy: Energy, settings: Mapping[str, object]) -> NullSpace:
+        """What the classes leave free; `settings` are noted with it."""
+        bases: dict[str, Tensor] = {}
+        ranks: dict[str, tuple[int, ...]] = {}
+        for name, merged in self._merged.items():
+            basis, rank = leading(merged, energy_of(merge_energy, name, "merge_energy"))
+            bases[name], ranks[name] = basis.float(), tuple(rank.tolist())
+        noted = {**settings, "merge_energy": _plain(merge_energy)}
+        return NullSpace(bases, ranks, tuple(sorted(self._classes)), noted)
+
+
+def class_basis(moments: Mapping[str, Moment], energy: Energy) -> dict[str, Tensor]:
+    """One class's basis in each layer: the top eigenvectors of its moment that hold the share `energy`."""
+    return {name: leading(moment, energy_of(energy, name, "energy"))[0] for name, moment in moments.items()}
+
+
 @dataclass(frozen=True)
 class ClassBases:
     """Each class's basis in each layer (Algorithm 1): float64 (groups, columns, r)."""
@@ -48,31 +78,22 @@ class ClassBases:
 
     def null_space(self, retain: Iterable[int], *, merge_energy: Energy = 0.99) -> NullSpace:
         """What the classes `retain` leave free, without another look at the classes' moments."""
-        classes = tuple(sorted(set(retain)))
+        classes = sorted(set(retain))
         missing = [k for k in classes if k not in self.by_class]
         if missing or not classes:
             raise InvalidRequest(
                 f"no basis for the retained classes {listing(missing) or '(none given)'}; "
                 f"there are bases for {listing(self.by_class)}"
             )
-        bases, ranks = {}, {}
-        for name, first in self.by_class[classes[0]].items():
-            merged = Moment(first.shape[0], first.shape[1])
-            for k in classes:
-                merged.update(self.by_class[k][name].mT)
-            basis, rank = leading(merged, _energy(merge_energy, name, "merge_energy"))
-            bases[name] = basis.float()
-            ranks[name] = tuple(rank.tolist())
-        energies = {"energy": _plain(self.energy), "merge_energy": _plain(merge_energy)}
-        return NullSpace(bases, ranks, classes, energies)
+        merge = Merge()
+        for k in classes:
+            merge.add(k, self.by_class[k])
+        return merge.null_space(merge_energy, {"energy": _plain(self.energy)})
 
 
 def class_bases(moments: Moments, *, energy: Energy = 0.97) -> ClassBases:
     """Every class's basis: the top eigenvectors of its moment that hold the share `energy`."""
-    bases = {
-        k: {name: leading(moment, _energy(energy, name, "energy"))[0] for name, moment in of_class.items()}
-        for k, of_class in moments.by_class.items()
-    }
+    bases = {k: class_basis(of_class, energy) for k, of_class in moments.by_class.items()}
     return ClassBases(bases, energy, moments.num_classes)
 
 
@@ -111,6 +132,18 @@ class NullSpace:
                 'cannot move anything. Use step="budgeted", or lower energy and merge_energy'
             )
 
+    def layer_names(self) -> Collection[str]:
+        return self.bases.keys()
+
+    def check(self, request: Request, labels: Tensor) -> None:
+        """Raise if it protects a class that is to be forgotten, or leaves nothing free."""
+        both = sorted({*self.retain} & {*request.classes})
+        if both:
+            raise InvalidRequest(
+                f"the null space retains class {listing(both)}, which is to be forgotten; make it without"
+            )
+        self.check_not_empty()
+
     def to(self, *args: object, **kwargs: object) -> NullSpace:
         """On another device or in another precision, like `Tensor.to`."""
         return replace(self, bases={n: u.to(*args, **kwargs) for n, u in self.bases.items()})  # type: ignore[arg-type]
@@ -129,7 +162,37 @@ class NullSpace:
         return cls({name: bases[name] for name in ranks}, ranks, tuple(metadata["retain"]), metadata["settings"])
 
 
-def _energy(energy: Energy, layer: str, option: str) -> float:
+@dataclass(frozen=True)
+class NullSpaces(Mapping[int, NullSpace]):
+    """For records: a null space for the samples of each label, which protects all other classes (Algorithm 2)."""
+
+    by_label: dict[int, NullSpace]
+
+    def __getitem__(self, label: int) -> NullSpace:
+        return self.by_label[label]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.by_label)
+
+    def __len__(self) -> int:
+        return len(self.by_label)
+
+    def layer_names(self) -> Collection[str]:
+        return next(iter(self.by_label.values())).layer_names()
+
+    def check(self, request: Request, labels: Tensor) -> None:
+        """Raise if a record's label has no null space, or one that leaves nothing free."""
+        missing = sorted(set(labels.tolist()) - set(self.by_label))
+        if missing:
+            raise InvalidRequest(
+                f"no null space is given for records of class {listing(missing)}; give one for each label"
+            )
+        for space in self.by_label.values():
+            space.check(request, labels)
+
+
+def energy_of(energy: Energy, layer: str, option: str) -> float:
+    """The share that a layer's basis is to hold; `option` is its name in a message."""
     if isinstance(energy, Mapping) and layer not in energy:
         raise InvalidRequest(f"{option} names no layer {layer}, only {listing(energy)}; name every layer")
     value = energy[layer] if isinstance(energy, Mapping) else energy

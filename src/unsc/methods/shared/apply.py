@@ -59,7 +59,7 @@ def apply(method: Method | str | Run, problem: Problem, **given: Any) -> Applied
 
 def _numbers(result: Forgotten) -> dict[str, Any]:
     """The single values among what a result has measured."""
-    return {name: value for name, value in result.metrics.items() if isinstance(value, int | float)}
+    return {name: value for name, value in result.metrics.to_dict().items() if isinstance(value, int | float)}
 
 
 def _usable(model: nn.Module | None) -> bool:
