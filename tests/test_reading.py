@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, UserDict
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -299,3 +301,51 @@ def test_scores_that_cannot_be_logits_are_refused(scores: Tensor, reason: str) -
 def test_logits_are_accepted(scores: Tensor) -> None:
     """Any finite scores that are not probabilities, log-probabilities among them."""
     check_logits(scores)
+
+
+class Folder(Dataset[tuple[torch.Tensor, int]]):
+    """Images that are expensive to decode, with their labels beside them, as an image folder has them."""
+
+    def __init__(self, targets: object, shift: int = 0) -> None:
+        self.targets, self.shift, self.decoded = targets, shift, 0
+
+    def __len__(self) -> int:
+        return 60
+
+    def __getitem__(self, i: int) -> tuple[torch.Tensor, int]:
+        self.decoded += 1
+        return torch.zeros(3), (i + self.shift) % 5
+
+
+@pytest.mark.parametrize("kind", [list, torch.tensor, np.array])
+def test_labels_that_a_data_set_offers_are_taken_without_decoding_it(kind: Callable[[list[int]], object]) -> None:
+    folder = Folder(kind([i % 5 for i in range(60)]))
+    assert torch.equal(read_labels(folder), torch.arange(60) % 5)
+    assert folder.decoded <= 8
+
+
+@pytest.mark.parametrize("targets", [[i % 5 for i in range(60)], [0.5] * 60, ["cat"] * 60, [0] * 59, 3])
+def test_labels_that_samples_do_not_have_are_not_taken(targets: object) -> None:
+    """A transform of the labels, something else by that name: the samples decide."""
+    folder = Folder(targets, shift=2)
+    assert torch.equal(read_labels(folder), (torch.arange(60) + 2) % 5)
+    assert folder.decoded >= 60
+
+
+class Columns:
+    """A data set of dicts with columns, as Hugging Face's are."""
+
+    column_names = ["pixels", "label"]  # noqa: RUF012
+
+    def __len__(self) -> int:
+        return 60
+
+    def __getitem__(self, key: int | str) -> object:
+        if isinstance(key, str):
+            return [i % 5 for i in range(60)]
+        assert key in {int(i) for i in torch.linspace(0, 59, 8)}, "decoded a sample it need not have"
+        return {"pixels": torch.zeros(3), "label": key % 5}
+
+
+def test_a_column_of_labels_is_taken() -> None:
+    assert torch.equal(read_labels(Columns()), torch.arange(60) % 5)  # type: ignore[arg-type]

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from unsc.errors import InvalidData, listing
 
-_LABEL_KEYS = ("labels", "label", "y", "target")
+LABEL_KEYS = ("labels", "label", "y", "target")
+"""Where dict samples hold their label, unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def as_batch(collated: Any, *, label_key: str | None = None) -> Batch:
     if isinstance(collated, Batch):
         return collated
     if isinstance(collated, Mapping):
-        keys = [label_key] if label_key is not None else _LABEL_KEYS
+        keys = [label_key] if label_key is not None else LABEL_KEYS
         key = next((k for k in keys if k in collated), None)
         if key is None:
             raise InvalidData(
