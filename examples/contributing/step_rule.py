@@ -47,10 +47,10 @@ class SparseRule(StepRule[Names]):
     name: ClassVar[str] = "sparse"
     guides: ClassVar[tuple[type, ...]] = (Names,)
     targets: ClassVar[Targets] = "soft"
-    max_kl: ClassVar[float] = 0.1
+    max_kl: ClassVar[float] = 1.0
 
     share: float = 0.1
-    lr: float = 0.01
+    lr: float = 1e-3
 
     def __post_init__(self) -> None:
         require("share", self.share, "a share above 0 and at most 1", is_number(self.share) and 0 < self.share <= 1)
