@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ class Cost:
 
 
 @contextmanager
-def metered() -> Iterator[Callable[[], Cost]]:
+def metered() -> Generator[Callable[[], Cost], None, None]:
     """Measure a block: the function it yields gives the cost, once the block is done."""
     peak = _cuda_peak() if torch.cuda.is_available() and torch.cuda.is_initialized() else _process_peak()
     began, worked = time.perf_counter(), time.process_time()

@@ -94,7 +94,9 @@ def editable_layers(
     return tuple(layers), frozen
 
 
-def _requested(layers: list[Layer], wanted: set[str], frozen: dict[str, str], known: dict) -> list[Layer]:
+def _requested(
+    layers: list[Layer], wanted: set[str], frozen: dict[str, str], known: dict[str, nn.Parameter]
+) -> list[Layer]:
     unknown = sorted(wanted - known.keys())
     if unknown:
         raise InvalidRequest(f"the model has no parameters {listing(unknown)}; it has {listing(known)}")

@@ -85,13 +85,14 @@ class Options:
     def completed(self, forgotten: int) -> CompletedOptions:
         """With all defaults filled in, for so many forgotten samples."""
         batch = self.batch_size or max(16, min(128, forgotten // 16))
-        filled = {
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        values |= {
             "targets": self.targets or self.step.targets,
             "batch_size": batch,
             "max_passes": self.max_passes or self.step.passes(-(-forgotten // batch)),
             "max_kl": self.max_kl or self.step.max_kl,
         }
-        return CompletedOptions(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self)} | filled)
+        return CompletedOptions(**values)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, to be saved as JSON."""

@@ -46,8 +46,8 @@ class LayerCurvature:
     damping: float
 
     def to(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> LayerCurvature:
-        move = {"device": device, "dtype": dtype}
-        return replace(self, values=self.values.to(**move), vectors=self.vectors.to(**move))
+        values, vectors = (t.to(device=device, dtype=dtype) for t in (self.values, self.vectors))
+        return replace(self, values=values, vectors=vectors)
 
     def solve(self, gradient: Tensor) -> Tensor:
         """`G (b (A + damping I))^-1` for G (groups, outputs, columns)."""

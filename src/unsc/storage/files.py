@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
+def new_folder(path: Path) -> Generator[Path, None, None]:
     """A folder to fill, which becomes `path` once it is whole; `path` must not hold anything yet."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InvalidRequest(f"{path} exists already; name a new folder, or remove this one first")
@@ -66,7 +66,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def replaced_folder(path: Path) -> Iterator[Path]:
+def replaced_folder(path: Path) -> Generator[Path, None, None]:
     """A folder to fill, which takes the place of `path` once it is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as name:
