@@ -1,10 +1,9 @@
-"""Data in every accepted form becomes the same batches, and everything else is refused with a reason."""
+"""Samples and labels out of map-style data sets and loaders."""
 
 from __future__ import annotations
 
-from collections import Counter, UserDict
+from collections import Counter
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
-from unsc.batches import Batch, as_batch, join
 from unsc.datasets import by_class, read, read_batches, read_labels
-from unsc.errors import InvalidData, UnsupportedModel
-from unsc.logits import check_logits, logits_of
+from unsc.errors import InvalidData
 
 
 class Listed(Dataset):
@@ -34,19 +31,6 @@ class Listed(Dataset):
         return self.samples[index]
 
 
-class Returning(nn.Module):
-    """A model that returns what it was given to return, and keeps what it was called with."""
-
-    def __init__(self, output: Any) -> None:
-        super().__init__()
-        self.output = output
-        self.called: tuple[tuple, dict] = ((), {})
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        self.called = (args, kwargs)
-        return self.output
-
-
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     torch.manual_seed(0)
@@ -57,98 +41,7 @@ def numbered(labels: list[int]) -> tuple[Tensor, Tensor]:
     return torch.arange(len(labels), dtype=torch.float32)[:, None], torch.tensor(labels)
 
 
-def tensors_of(inputs: Any) -> list[Tensor]:
-    if isinstance(inputs, Tensor):
-        return [inputs]
-    return list(inputs.values()) if isinstance(inputs, dict) else list(inputs)
-
-
 X, Y = torch.randn(4, 3), torch.tensor([2, 0, 1, 0])
-
-
-@pytest.mark.parametrize("labels", [Y, Y.int(), Y.to(torch.uint8), Y.tolist()])
-def test_a_pair_is_inputs_and_labels(labels: Any) -> None:
-    """Labels of any integer type become int64; a batch passes through unchanged."""
-    batch = as_batch((X, labels))
-    assert torch.equal(batch.inputs, X)
-    assert torch.equal(batch.labels, Y)
-    assert batch.labels.dtype == torch.int64
-    assert as_batch(batch) is batch
-
-
-def test_several_inputs_come_before_the_label() -> None:
-    """The last part is the label, all others are inputs by position."""
-    other = torch.randn(4, 2)
-    batch = as_batch([X, other, Y])
-    assert isinstance(batch.inputs, tuple)
-    assert all(torch.equal(a, b) for a, b in zip(batch.inputs, (X, other), strict=True))
-    assert torch.equal(batch.labels, Y)
-
-
-@pytest.mark.parametrize("key", ["labels", "label", "y", "target"])
-@pytest.mark.parametrize("mapping", [dict, UserDict])
-def test_a_dict_has_a_known_label_key(key: str, mapping: type) -> None:
-    """Usual label keys are found in any mapping, and all other keys are inputs."""
-    batch = as_batch(mapping({"pixels": X, key: Y}))
-    assert batch.inputs.keys() == {"pixels"}
-    assert torch.equal(batch.labels, Y)
-
-
-def test_a_label_key_can_be_named() -> None:
-    """A named key wins over the usual ones, which then are inputs."""
-    batch = as_batch({"x": X, "labels": X, "kind": Y}, label_key="kind")
-    assert batch.inputs.keys() == {"x", "labels"}
-    assert torch.equal(batch.labels, Y)
-
-
-@pytest.mark.parametrize(
-    ("collated", "label_key", "named"),
-    [
-        ({"pixels": X, "kind": Y}, None, ["pixels", "kind", "label_key"]),
-        ({"pixels": X, "label": Y}, "kind", ["pixels", "label", "kind"]),
-        (X, None, ["Tensor"]),
-        ((X,), None, ["tuple"]),
-        ("abc", None, ["str"]),
-        ((X, Y.float()), None, ["float32", "integer"]),
-        ((X, Y.bool()), None, ["bool"]),
-        ((X, Y.to(torch.complex64)), None, ["complex64"]),
-        ((X, Y[:, None]), None, ["(4, 1)"]),
-        ((X, torch.tensor(1)), None, ["DataLoader"]),
-        ((X.clone().index_fill(1, torch.tensor(1), float("nan")), Y), None, ["NaN"]),
-        (((X, X / 0.0, Y)), None, ["Inf"]),
-        ({"x": X * float("inf"), "y": Y}, None, ["Inf"]),
-    ],
-)
-def test_unusable_data_is_refused_with_its_reason(collated: Any, label_key: str | None, named: list[str]) -> None:
-    """The message names what was found and what to give instead."""
-    with pytest.raises(InvalidData) as caught:
-        as_batch(collated, label_key=label_key)
-    assert all(word in str(caught.value) for word in named)
-
-
-def test_token_numbers_are_inputs() -> None:
-    """Token numbers are accepted as inputs as they are."""
-    tokens = torch.randint(9, (4, 5))
-    assert torch.equal(as_batch((tokens, Y)).inputs, tokens)
-
-
-@pytest.mark.parametrize("inputs", [X, (X, X + 1), {"a": X, "b": X + 1}], ids=["tensor", "tuple", "dict"])
-def test_joining_the_parts_of_a_batch_gives_it_back(inputs: Any) -> None:
-    """Selecting by mask or by positions keeps inputs and labels together; joining inverts the selection."""
-    batch = Batch(inputs, Y)
-    joined = join([batch[torch.tensor([0, 1])], batch[torch.tensor([False, False, True, True])]])
-    assert len(joined) == 4
-    assert torch.equal(joined.labels, Y)
-    for ours, theirs in zip(tensors_of(joined.inputs), tensors_of(inputs), strict=True):
-        assert torch.equal(ours, theirs)
-
-
-def test_a_batch_takes_the_models_precision() -> None:
-    """Floating point inputs follow the model; token numbers keep their type."""
-    model = nn.Linear(3, 2).double()
-    batch = Batch({"x": X, "tokens": Y}, Y).for_model(model)
-    assert batch.inputs["x"].dtype == torch.float64
-    assert batch.inputs["tokens"].dtype == torch.int64
 
 
 @pytest.mark.parametrize(
@@ -242,65 +135,6 @@ def test_by_class_keeps_dicts_and_several_inputs_together() -> None:
             first, second = batch.inputs.values() if isinstance(batch.inputs, dict) else batch.inputs
             assert torch.equal(first + 10, second)
             assert torch.equal(first.flatten().long() % 2, batch.labels)
-
-
-@pytest.mark.parametrize("wrap", [lambda t: t, lambda t: {"logits": t}, lambda t: SimpleNamespace(logits=t)])
-def test_logits_come_plain_or_inside_an_object(wrap: Any) -> None:
-    """A tensor, a dict with logits and an object with logits are the same scores."""
-    scores = torch.randn(4, 3)
-    assert logits_of(Returning(wrap(scores)), Batch(X, Y)) is scores
-
-
-def test_inputs_are_passed_as_their_form_says() -> None:
-    """A tensor is the only argument, a tuple is passed by position, a dict by name."""
-    model = Returning(torch.randn(4, 3))
-    logits_of(model, Batch(X, Y))
-    assert model.called == ((X,), {})
-    logits_of(model, Batch((X, Y), Y))
-    assert model.called == ((X, Y), {})
-    logits_of(model, Batch({"x": X}, Y))
-    assert model.called == ((), {"x": X})
-
-
-@pytest.mark.parametrize(
-    ("output", "named"),
-    [
-        (torch.randn(4), "(4,)"),
-        (torch.randn(4, 3, 5), "(4, 3, 5)"),
-        (torch.randn(3, 4), "(3, 4)"),
-        ((torch.randn(4, 3), None), "tuple"),
-        ({"scores": torch.randn(4, 3)}, "dict"),
-        (None, "NoneType"),
-    ],
-)
-def test_what_is_not_logits_is_refused(output: Any, named: str) -> None:
-    """The message tells which shape or type the model returned."""
-    with pytest.raises(UnsupportedModel) as caught:
-        logits_of(Returning(output), Batch(X, Y))
-    assert named in str(caught.value)
-    assert "4 samples" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("scores", "reason"),
-    [
-        (torch.randn(4, 3).softmax(dim=1), "probabilities"),
-        (torch.eye(3), "probabilities"),
-        (torch.randn(4, 1), "one output"),
-        (torch.tensor([[0.0, float("nan")]]), "NaN"),
-        (torch.tensor([[0.0, float("-inf")]]), "Inf"),
-    ],
-)
-def test_scores_that_cannot_be_logits_are_refused(scores: Tensor, reason: str) -> None:
-    """Probabilities, a single output and values that are not finite."""
-    with pytest.raises(UnsupportedModel, match=reason):
-        check_logits(scores)
-
-
-@pytest.mark.parametrize("scores", [torch.randn(4, 3), torch.randn(4, 3).log_softmax(dim=1), torch.zeros(4, 3)])
-def test_logits_are_accepted(scores: Tensor) -> None:
-    """Any finite scores that are not probabilities, log-probabilities among them."""
-    check_logits(scores)
 
 
 class Folder(Dataset[tuple[torch.Tensor, int]]):
