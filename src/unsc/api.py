@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch.utils.data import Dataset, Subset
 
 from unsc.batches import Batch, as_batch, join
 from unsc.datasets import check_map_style, read, read_labels, size_of
-from unsc.errors import InvalidData, InvalidRequest, listing
+from unsc.errors import InvalidData, InvalidRequest, NotForgotten, NotForgottenWarning, listing
 from unsc.models import count_classes, editable_layers, working_copy
 from unsc.options import PREPARING, Options
 from unsc.progress import Progress, quiet
@@ -35,6 +36,7 @@ def forget(
     classes: Iterable[int] | None = None,
     indices: Iterable[int] | None = None,
     labels: Iterable[int] | None = None,
+    strict: bool = False,
     progress: Progress = quiet,
     **options: Any,
 ) -> Forgotten:
@@ -43,6 +45,9 @@ def forget(
     `dataset` is a map-style training set that gives `(x, y)` or dicts with a label key. `labels`, one for each
     sample, spare reading the whole data set to find them. `options` are the fields of `Options` and those of the
     step rule. The model that is passed in, and its mode, are left as they are.
+
+    A result that is not what was asked for says so (`result.ok`, `result.metrics.promise`) and warns; with `strict`
+    it is an error.
     """
     began = time.perf_counter()
     chosen = Options.from_keywords(options)
@@ -52,8 +57,9 @@ def forget(
     request = make_request(count_classes(working_copy(model), probe), classes=classes, indices=indices)
     positions = request.split(every)
     forgotten, retained = (Subset(dataset, part.tolist()) for part in positions)
-    retain_labels = every[positions.retain]
-    return run(model, request, forgotten, retained, chosen, retain_labels=retain_labels, began=began, progress=progress)
+    known = every[positions.retain]
+    result = run(model, request, forgotten, retained, chosen, retain_labels=known, began=began, progress=progress)
+    return _told(result, strict)
 
 
 def unlearn(
@@ -63,6 +69,7 @@ def unlearn(
     *,
     retained: Iterable[Any],
     forget: Iterable[int] | None = None,
+    strict: bool = False,
     progress: Progress = quiet,
     **options: Any,
 ) -> Forgotten:
@@ -90,7 +97,7 @@ def unlearn(
             raise InvalidRequest(f"the guide does not know the layers {listing(strange)}; make it from this model")
         return known
 
-    return carry_out(model, request, samples, completed, at_hand, began=began, progress=progress)
+    return _told(carry_out(model, request, samples, completed, at_hand, began=began, progress=progress), strict)
 
 
 def retained_curvature(
@@ -121,6 +128,15 @@ def retained_curvature(
     watch = Watch(original, held_out, request.kept)
     task = Task(original, layers, request, Samples(gone, gone, fit, held_out), watch, targets, seed, chunk_bytes)
     return BudgetedRule().prepare(task, progress)
+
+
+def _told(result: Forgotten, strict: bool) -> Forgotten:
+    """The result, and a word to the caller if it is not what was asked for."""
+    if result.request.kind == "classes" and not result.ok:
+        if strict:
+            raise NotForgotten(result.metrics.promise)
+        warnings.warn(result.metrics.promise, NotForgottenWarning, stacklevel=3)
+    return result
 
 
 def _labels(dataset: Dataset[Any], given: Iterable[int] | None, options: Options, progress: Progress) -> Tensor:

@@ -34,6 +34,14 @@ class Diverged(UnscError, ArithmeticError):
     """A method diverged: its loss or weights are no longer finite."""
 
 
+class NotForgotten(UnscError, RuntimeError):
+    """A run ended without what was asked for, and the caller wanted that to be an error (`strict=True`)."""
+
+
+class NotForgottenWarning(UserWarning):
+    """A run ended without what was asked for; the result says how far it came."""
+
+
 class MissingExtra(UnscError, ImportError):
     """A package is missing that only this part of unsc needs; one of the extras brings it."""
 

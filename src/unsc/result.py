@@ -10,12 +10,14 @@ from typing import Any
 
 from torch import nn
 
+from unsc.errors import listing
 from unsc.loop import Check, Stopped
 from unsc.options import CompletedOptions
 from unsc.request import Request
 from unsc.steps import Guide
 from unsc.storage.files import new_folder, save_tensors, write_json
 from unsc.storage.versions import versions
+from unsc.verdict import Known, Status
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class RunMetrics:
 
     request: str
     """`classes` or `records`."""
+    status: Status
+    """Whether what was asked for was reached."""
     promise: str
     """What the result can be said to do, in words for the person who asked."""
     stopped: Stopped
@@ -36,6 +40,8 @@ class RunMetrics:
     """Tries that moved retained predictions too far and were repeated with a shorter step."""
     forget_acc: float
     """Held-out samples of forgotten classes, or records, that are still classified as before."""
+    forget_acc_before: float
+    """The same in the original network."""
     forget_mass: float
     """Mean probability, 0 to 1, that they still give what they should no longer be."""
     predicted_kl: float
@@ -84,9 +90,14 @@ class Forgotten:
     guide: Guide
     """The null space or retained curvature that steps were confined by; it can be saved and used again."""
 
+    @property
+    def ok(self) -> bool:
+        """Whether what was asked for was reached, as measured."""
+        return self.metrics.status == "forgotten"
+
     def __repr__(self) -> str:
         m = self.metrics
-        return f"<Forgotten {m.request}: {m.note} Retained KL {m.retained_kl:.4f} nats, {m.passes} passes.>"
+        return f"<Forgotten {m.request}: {m.status}. {m.note} Retained KL {m.retained_kl:.4f} nats, {m.passes} passes.>"
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors`, `metrics.json` and `config.json` into a new folder, all or nothing."""
@@ -105,21 +116,45 @@ class Forgotten:
 
 
 NOTES: dict[Stopped, str] = {
-    "forgotten": "Forgotten: the stopping rule was met.",
+    "forgotten": "The stopping rule was met.",
     "passes": "The cap on passes was reached; the state that had forgotten most was kept.",
     "kl": "Retained predictions moved beyond max_kl; the state before that which had forgotten most was restored.",
     "nan": "The model's outputs became NaN or Inf; the state before that which had forgotten most was restored.",
 }
+_REMEDIES: dict[Stopped, str] = {
+    "forgotten": "allow more passes (max_passes) or a lower stop_mass",
+    "passes": "allow more passes (max_passes), or a larger budget",
+    "kl": "allow more change of retained predictions (max_kl), or give more samples",
+    "nan": "take a smaller learning rate, or the budgeted step",
+}
 
 
-def promise(request: Request, step: str) -> str:
-    """What the result of a request can be said to do, in words for the person who asked."""
-    if request.kind == "classes":
+def promise(request: Request, step: str, status: Status, stopped: Stopped, before: Known, after: Known) -> str:
+    """What the result can be said to do, from what was measured, in words for the person who asked."""
+    if request.kind == "records":
+        return _promise_of_records(step)
+    names = ("class " if len(request.classes) == 1 else "classes ") + listing(request.classes)
+    share = f"{after.hits} of {after.n} held-out samples"
+    if status == "not known":
         return (
-            "Whole classes were forgotten: their samples are classified as the retained classes that the original "
-            "network found most similar, and predictions on retained data stay within the measured KL. This does "
-            "not promise weights as if the classes had never been seen."
+            f"The network did not know {names} to begin with: it classified {before.hits} of {before.n} of their held-"
+            "out samples so, no more often than it does other samples. Nothing can be shown to be forgotten."
         )
+    if status == "not forgotten":
+        return (
+            f"Not forgotten: {share} of {names} are still classified as before ({before.hits} in the original "
+            "network). "
+            f"Do not release this model as one that has forgotten; {_REMEDIES[stopped]}."
+        )
+    return (
+        f"Forgotten: {share} of {names} are still classified as before ({before.hits} in the original network); the "
+        "others are classified as the retained classes that the original network found most similar, and predictions "
+        "on retained data stay within the measured KL. This does not promise weights as if the classes had never been "
+        "seen."
+    )
+
+
+def _promise_of_records(step: str) -> str:
     kept = (
         "the other classes are protected by their null space; the rest of a record's own class is not"
         if step == "paper"

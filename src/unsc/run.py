@@ -22,6 +22,7 @@ from unsc.request import Request, check_enough
 from unsc.result import NOTES, Forgotten, RunMetrics, promise
 from unsc.steps import Guide, Step
 from unsc.task import Samples, Task, draw_retained, read_all, split_forgotten
+from unsc.verdict import judge, known, was_known
 from unsc.watch import Watch, drift
 
 MakeGuide: TypeAlias = Callable[[Task], Guide]
@@ -112,22 +113,28 @@ def _edited(model: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn
 
 def _measure(task: Task, final: nn.Module, outcome: Outcome, step: Step, rule: str, began: float) -> RunMetrics:
     """What is known of the result, on the final weights."""
-    moved = drift(task.original, final, task.layers, task.watch.batches)
-    held_out = task.samples.forget_check.for_model(final)
-    forget_acc, forget_mass = still_known(final, held_out, task.request.removed(held_out.labels))
+    request, samples, watch = task.request, task.samples, task.watch
+    moved = drift(task.original, final, task.layers, watch.batches)
+    held_out = samples.forget_check.for_model(final)
+    removed = request.removed(held_out.labels)
+    before, after = (known(model, held_out, removed) for model in (task.original, final))
+    knew = was_known(task.original, request, samples.forget_check, samples.retain_check)
+    status = judge(request, knew, after)
     return RunMetrics(
-        request=task.request.kind,
-        promise=promise(task.request, rule),
+        request=request.kind,
+        status=status,
+        promise=promise(request, rule, status, outcome.stopped, before, after),
         stopped=outcome.stopped,
-        note=f"{NOTES[outcome.stopped]} {forget_acc:.1f} % of the samples to check are still classified as before.",
+        note=f"{NOTES[outcome.stopped]} {after.percent:.1f} % of the samples to check are still classified as before.",
         passes=outcome.passes,
         steps=outcome.steps,
         steps_taken_back=step.taken_back,
-        forget_acc=forget_acc,
-        forget_mass=forget_mass,
+        forget_acc=after.percent,
+        forget_acc_before=before.percent,
+        forget_mass=still_known(final, held_out, removed)[1],
         predicted_kl=step.predicted_kl(task.original, final),
-        retained_kl=task.watch.kl(final),
-        temperature=task.watch.temperature,
+        retained_kl=watch.kl(final),
+        temperature=watch.temperature,
         drift=moved,
         drift_max=max(moved.values()),
         history=outcome.history,

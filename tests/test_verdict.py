@@ -1,0 +1,88 @@
+"""What a result says of itself is what was measured."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import unsc
+from unsc.batches import Batch
+from unsc.bench.datasets import Split
+from unsc.bench.networks import digits_cnn
+from unsc.errors import NotForgotten, NotForgottenWarning
+from unsc.request import Request
+from unsc.verdict import Known, judge, known, was_known
+
+
+def test_known_samples_are_counted() -> None:
+    logits = torch.tensor([[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [2.0, 0.0, 1.0]])
+    model = nn.Linear(3, 3, bias=False)
+    nn.init.eye_(model.weight)
+    removed = torch.tensor([[True, False, False], [True, False, False], [False, False, True]])
+    assert known(model, Batch(logits, torch.zeros(3, dtype=torch.long)), removed) == Known(1, 3)
+
+
+@pytest.mark.parametrize(("hits", "status"), [(0, "forgotten"), (2, "forgotten"), (3, "not forgotten")])
+def test_a_percent_may_remain(hits: int, status: str) -> None:
+    assert judge(Request(10, (3,)), True, Known(hits, 200)) == status
+    assert judge(Request(10, (3,)), False, Known(hits, 200)) == "not known"
+
+
+def test_what_was_not_reached_is_not_promised(digits: Split, digits_model: nn.Module, tmp_path: Path) -> None:
+    """A bound so tight that nothing can be forgotten: the promise, the warning, the repr and the files say so."""
+    with pytest.warns(NotForgottenWarning, match="Not forgotten: .* held-out samples of class 3"):
+        result = unsc.forget(digits_model, digits.train, classes=[3], max_kl=1e-6)
+    assert not result.ok
+    assert result.metrics.forget_acc > 50
+    assert result.metrics.promise.startswith("Not forgotten")
+    assert "max_kl" in result.metrics.promise
+    assert "not forgotten" in repr(result)
+    saved = json.loads((result.save(tmp_path / "run") / "metrics.json").read_text())
+    assert (saved["status"], saved["promise"]) == ("not forgotten", result.metrics.promise)
+
+
+def test_strictly_it_is_an_error(digits: Split, digits_model: nn.Module) -> None:
+    with pytest.raises(NotForgotten, match="Do not release"):
+        unsc.forget(digits_model, digits.train, classes=[3], max_kl=1e-6, strict=True)
+
+
+def test_what_was_reached_is_said_without_a_warning(digits: Split, digits_model: nn.Module) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = unsc.forget(digits_model, digits.train, classes=[3], strict=True)
+    assert result.ok
+    assert result.metrics.promise.startswith("Forgotten: 0 of")
+    assert result.metrics.forget_acc_before > 90
+
+
+def test_a_network_that_never_knew_the_class_is_said_to_be_that(digits: Split, digits_model: nn.Module) -> None:
+    """Untrained, or asked a second time: neither is called forgotten."""
+    torch.manual_seed(0)
+    untrained = digits_cnn().eval()
+    once = unsc.forget(digits_model, digits.train, classes=[3])
+    for model in (untrained, once.model):
+        with pytest.warns(NotForgottenWarning, match="did not know class 3 to begin with"):
+            result = unsc.forget(model, digits.train, classes=[3], max_passes=1)
+        assert (result.ok, result.metrics.status) == (False, "not known")
+
+
+def test_knowing_is_more_than_calling_everything_so() -> None:
+    """A network that gives all samples one class does not know that class."""
+    constant = nn.Linear(2, 3)
+    nn.init.zeros_(constant.weight)
+    with torch.no_grad():
+        constant.bias.copy_(torch.tensor([0.0, 0.0, 1.0]))
+    forget = Batch(torch.randn(40, 2), torch.full((40,), 2))
+    retained = [Batch(torch.randn(40, 2), torch.zeros(40, dtype=torch.long))]
+    assert not was_known(constant, Request(3, (2,)), forget, retained)
+    by_first = nn.Linear(2, 3, bias=False)
+    with torch.no_grad():
+        by_first.weight.copy_(torch.tensor([[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))
+    forget = Batch(torch.ones(40, 2), torch.full((40,), 2))
+    retained = [Batch(-torch.ones(40, 2), torch.zeros(40, dtype=torch.long))]
+    assert was_known(by_first, Request(3, (2,)), forget, retained)
