@@ -82,7 +82,7 @@ def test_knowing_is_more_than_calling_everything_so() -> None:
     assert not was_known(constant, Request(3, (2,)), forget, retained)
     by_first = nn.Linear(2, 3, bias=False)
     with torch.no_grad():
-        by_first.weight.copy_(torch.tensor([[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))
+        by_first.weight.copy_(torch.tensor([[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))  # class 0 or 2 by the sign
     forget = Batch(torch.ones(40, 2), torch.full((40,), 2))
     retained = [Batch(-torch.ones(40, 2), torch.zeros(40, dtype=torch.long))]
     assert was_known(by_first, Request(3, (2,)), forget, retained)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.batches import Batch, join
@@ -22,6 +23,7 @@ FORGOTTEN = 1.0
 _SURE = 2.326
 """One-sided 99 % point of the standard normal distribution."""
 _COMPARED = 512
+_POINTS = 10.0
 
 
 @dataclass(frozen=True)
@@ -47,19 +49,24 @@ def known(model: nn.Module, batch: Batch, removed: Tensor) -> Known:
 def was_known(original: nn.Module, request: Request, forget: Batch, retained: Sequence[Batch]) -> bool:
     """Whether the original network tells samples to forget from others at all.
 
-    It calls them by their own class (a forgotten one) more often than it calls retained samples so, by a test of two
-    shares at 1 %. An untrained network calls both alike; one that has forgotten already calls neither so.
+    It calls them by a class to forget more often than it calls retained samples so, by ten points at least and beyond
+    chance (a test of two shares at 1 %), and it is right on retained samples more often than guessing would be. An
+    untrained network is not; one that has forgotten already calls neither so.
     """
     if request.kind == "records":  # a record's own class stays, and may be known from others
         return True
     some = join(retained)[torch.arange(min(_COMPARED, sum(map(len, retained))))]
-    ours, others = (
-        known(original, forget, request.removed(forget.labels)),
-        known(original, some, request.removed(some.labels)),
-    )
-    pooled = (ours.hits + others.hits) / (ours.n + others.n)
-    spread = math.sqrt(pooled * (1 - pooled) * (1 / ours.n + 1 / others.n))
-    return (ours.percent - others.percent) / 100 > _SURE * spread
+    ours, others = (known(original, batch, request.removed(batch.labels)) for batch in (forget, some))
+    right = known(original, some, F.one_hot(some.labels, request.num_classes).bool())
+    guessed = Known(right.n, right.n * request.num_classes)
+    return _exceeds(ours, others, by=_POINTS) and _exceeds(right, guessed, by=0.0)
+
+
+def _exceeds(one: Known, other: Known, *, by: float) -> bool:
+    """Whether a share is higher than another, by so many points and beyond chance."""
+    pooled = (one.hits + other.hits) / (one.n + other.n)
+    spread = 100 * math.sqrt(pooled * (1 - pooled) * (1 / one.n + 1 / other.n))
+    return one.percent - other.percent > max(by, _SURE * spread)
 
 
 def judge(request: Request, known_before: bool, after: Known) -> Status:
