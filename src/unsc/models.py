@@ -12,7 +12,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from unsc.batches import Batch, describe
 from unsc.errors import InvalidRequest, UnscError, UnsupportedModel, listing
-from unsc.layers import Layer, check_layers, find_layers
+from unsc.layers import Layer, check_layers, find_layers, names_of_kinds
 from unsc.logits import check_logits, logits_of
 
 
@@ -88,8 +88,8 @@ def editable_layers(
     if not layers:
         reasons = "; ".join(f"{name}: {why}" for name, why in list(frozen.items())[:8])
         raise UnsupportedModel(
-            "nothing in this model can be edited. Linear, Conv1d, Conv2d, Conv3d, MultiheadAttention and Hugging "
-            f"Face's Conv1D with trainable weights can. Frozen here: {reasons or 'all parameters'}"
+            f"nothing in this model can be edited. Trainable weights of {names_of_kinds()} can. "
+            f"Frozen here: {reasons or 'all parameters'}"
         )
     return tuple(layers), frozen
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from unsc.batches import Batch
 from unsc.errors import InvalidRequest, UnsupportedModel
-from unsc.evaluation.relearning import SAMPLES, WithNewHead, draw, last_linear, relearning
+from unsc.evaluation.relearning import SAMPLES, WithNewHead, draw, relearning
 from unsc.evaluation.shared.case import Case
 from unsc.evaluation.shared.measures import Value, measure
 from unsc.methods.logit_mask import LogitMask
@@ -89,26 +89,6 @@ def test_a_head_without_bias_is_replaced_too() -> None:
     model, batch = nn.Sequential(nn.Linear(3, 4, bias=False)), Batch(torch.randn(2, 3), torch.tensor([0, 1]))
     scores = WithNewHead(model, (1, 2), batch, 4)(batch)
     assert (scores[:, 1:3] == 0).all() and torch.equal(scores[:, [0, 3]], model(batch.inputs)[:, [0, 3]])
-
-
-def test_the_head_is_the_last_that_is_run() -> None:
-    class Odd(nn.Module):
-        """The head is neither the last that was made nor the last that is run."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.head, self.hidden, self.idle = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
-            self.aside = nn.Linear(4, 2)
-
-        def forward(self, x: Tensor) -> Tensor:
-            logits = self.head(self.hidden(x))
-            self.aside(x)
-            return logits
-
-    batch = Batch(torch.randn(2, 4), torch.tensor([0, 1]))
-    assert last_linear(Odd(), batch, 4) == "head"
-    with pytest.raises(UnsupportedModel, match="no Linear with 5 outputs"):
-        last_linear(Odd(), batch, 5)
 
 
 def test_tokens_are_refused() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,9 +11,9 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from unsc.batches import Batch
-from unsc.errors import InvalidRequest, UnsupportedModel
+from unsc.errors import InvalidRequest
 from unsc.methods import Problem
-from unsc.methods.boundary_expand import boundary_expand, find_head
+from unsc.methods.boundary_expand import boundary_expand
 from unsc.methods.shared.registry import find
 
 
@@ -72,27 +71,6 @@ def test_hooks_go_even_if_training_fails() -> None:
     with pytest.raises(ArithmeticError):
         boundary_expand(Watched(model, 3, (0,), forget=bad), lr=1e38, epochs=3, batch_size=2)
     assert kept and not any(m._forward_hooks for m in kept[0].modules())
-
-
-def test_the_head_is_found_by_its_output() -> None:
-    """Not by its place: another layer of the same width comes after it in the list of modules."""
-
-    class Odd(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.head, self.early = nn.Linear(3, 3), nn.Linear(4, 3)
-
-        def forward(self, x: Tensor) -> SimpleNamespace:
-            return SimpleNamespace(logits=self.head(self.early(x)))
-
-    model = Odd()
-    assert find_head(model, Batch(torch.randn(2, 4), torch.zeros(2)), 3) is model.head
-
-
-def test_a_model_without_a_linear_head_is_refused() -> None:
-    model = nn.Sequential(nn.Linear(4, 3), nn.Sigmoid())
-    with pytest.raises(UnsupportedModel, match="no Linear layer of Sequential gives its 3 logits"):
-        find_head(model, Batch(torch.randn(2, 4), torch.zeros(2)), 3)
 
 
 def test_records_are_refused(digits_problem: Problem) -> None:

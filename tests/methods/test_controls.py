@@ -9,13 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Subset, TensorDataset
 
-from unsc.batches import Batch
-from unsc.errors import UnsupportedModel
 from unsc.methods import Problem
 from unsc.methods.bias_shift import bias_shift
 from unsc.methods.head_only import head_only
 from unsc.methods.logit_mask import LogitMask, logit_mask
-from unsc.methods.shared.head import features, find_head
 from unsc.methods.shared.registry import find
 
 
@@ -136,33 +133,6 @@ def test_controls_are_marked_and_come_last() -> None:
     assert all(find(name).control for name in ("logit_mask", "bias_shift", "head_only"))
     assert find("logit_mask").kinds == find("bias_shift").kinds == ("classes",)
     assert find("logit_mask").needs == ()
-
-
-class Branches(nn.Module):
-    """Two linear layers with as many outputs as classes; the second one's are returned, by name."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second, self.after = nn.Linear(4, 3), nn.Linear(3, 3), nn.Linear(3, 3)
-
-    def forward(self, x: Tensor) -> dict[str, Tensor]:
-        logits = self.second(torch.relu(self.first(x)))
-        return {"logits": logits, "also": self.after(logits)}
-
-
-def test_the_head_is_the_layer_that_returns_the_logits() -> None:
-    torch.manual_seed(0)
-    model, batch = Branches(), Batch(torch.randn(5, 4), torch.zeros(5, dtype=torch.long))
-    assert find_head(model, batch) == "second"
-    (found,) = features(model, "second", [batch])
-    torch.testing.assert_close(found.inputs, torch.relu(model.first(batch.inputs)).detach())
-    assert not any(module._forward_hooks for module in model.modules())
-
-
-def test_a_model_without_such_a_layer_is_refused() -> None:
-    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
-    with pytest.raises(UnsupportedModel, match="no linear layer of this model returns its logits"):
-        find_head(model, Batch(torch.randn(5, 4), torch.zeros(5, dtype=torch.long)))
 
 
 def test_a_mask_passes_on_named_inputs() -> None:

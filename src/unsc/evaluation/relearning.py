@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from unsc.batches import Batch, join, pieces
 from unsc.errors import InvalidRequest, UnsupportedModel
 from unsc.evaluation.shared.case import Case
-from unsc.evaluation.shared.features import seen_by_layers
 from unsc.evaluation.shared.measures import Metric, Value, measures
 from unsc.evaluation.utility import share
+from unsc.features import find_last_linear, inputs_of_layers
 from unsc.logits import logits_of
 from unsc.methods.shared.training import descend
 from unsc.models import working_copy
@@ -37,9 +37,8 @@ class WithNewHead(nn.Module):
     def __init__(self, model: nn.Module, classes: tuple[int, ...], few: Batch, num_classes: int) -> None:
         super().__init__()
         self.network = working_copy(model)
-        self._path = last_linear(self.network, few.for_model(self.network), num_classes)
-        old = self.network.get_submodule(self._path)
-        assert isinstance(old, nn.Linear)
+        head = find_last_linear(self.network, few, num_classes)
+        self._path, old = head.path, head.layer
         gone = torch.tensor([k in classes for k in range(num_classes)], device=old.weight.device)
         bias = old.weight.new_zeros(num_classes) if old.bias is None else old.bias.detach()
         self.weight = nn.Parameter(old.weight.detach().masked_fill(gone[:, None], 0))
@@ -49,7 +48,7 @@ class WithNewHead(nn.Module):
                 parameter.requires_grad_(True)
 
     def forward(self, batch: Batch) -> Tensor:
-        with seen_by_layers(self.network) as seen:
+        with inputs_of_layers(self.network, [self._path]) as seen:
             logits_of(self.network, batch)
         features = seen[self._path]
         if features.dim() != 2:
@@ -58,18 +57,6 @@ class WithNewHead(nn.Module):
                 "for each sample"
             )
         return F.linear(features, self.weight, self.bias)
-
-
-@torch.no_grad()
-def last_linear(model: nn.Module, few: Batch, num_classes: int) -> str:
-    """The name of the last Linear with an output for each class that a forward pass on `few` samples runs."""
-    with seen_by_layers(model) as seen:
-        logits_of(model, few)
-    for name in reversed(seen):
-        module = model.get_submodule(name)
-        if isinstance(module, nn.Linear) and module.out_features == num_classes:
-            return name
-    raise UnsupportedModel(f"the model runs no Linear with {num_classes} outputs; relearning needs one as its head")
 
 
 def draw(labels: Tensor, wanted: int, *, seed: int) -> Tensor:

@@ -10,10 +10,10 @@ from unsc.batches import Batch, join
 from unsc.evaluation.distance import counterpart, floor
 from unsc.evaluation.shared.alignment import linear_cka
 from unsc.evaluation.shared.case import Case, Part
-from unsc.evaluation.shared.features import layer_inputs
 from unsc.evaluation.shared.measures import Metric, Value, measures
 from unsc.evaluation.shared.probes import knn_probe, linear_probe, stratified
 from unsc.evaluation.utility import share
+from unsc.features import layer_inputs
 
 _TRAINED_ON = 2000
 """Training samples that a probe is fitted on."""

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from unsc.datasets import read, read_batches
+from unsc.features import find_head
 from unsc.logits import logits_of
-from unsc.methods.shared.head import find_head
 from unsc.methods.shared.problem import Problem
 from unsc.methods.shared.registry import method
 from unsc.methods.shared.training import number_of_batches
@@ -32,8 +32,7 @@ def bias_shift(problem: Problem) -> nn.Module:
     """
     assert problem.forget is not None and problem.classes is not None
     model = problem.copy()
-    head = model.get_submodule(find_head(model, read(problem.forget, [0])))
-    assert isinstance(head, nn.Linear)
+    head = find_head(model, read(problem.forget, [0])).layer
     excess = _excess(problem, model)
     if head.bias is None:
         head.bias = nn.Parameter(head.weight.new_zeros(problem.num_classes))

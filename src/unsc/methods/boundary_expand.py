@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.batches import Batch
 from unsc.datasets import read
-from unsc.errors import UnsupportedModel
+from unsc.features import find_head, inputs_of_layers
 from unsc.logits import logits_of
-from unsc.methods.shared import head
 from unsc.methods.shared.problem import Problem
 from unsc.methods.shared.registry import method
 from unsc.methods.shared.search import Range
@@ -41,33 +37,19 @@ def boundary_expand(problem: Problem, *, lr: float = 1e-5, epochs: int = 10, bat
     """
     assert problem.forget is not None
     model = problem.copy()
-    last = find_head(model, read(problem.forget, [0]), problem.num_classes)
-    shadow = _shadow_unit(last, problem.generator())
-    with _inputs_of(last) as seen:
+    head = find_head(model, read(problem.forget, [0]))
+    shadow = _shadow_unit(head.layer, problem.generator())
+    with inputs_of_layers(model, [head.path]) as seen:
 
         def loss(batch: Batch) -> Tensor:
-            seen.clear()
             logits = logits_of(model, batch)
-            widened = torch.cat([logits, shadow(seen[-1])], dim=1)
+            widened = torch.cat([logits, shadow(seen[head.path])], dim=1)
             return F.cross_entropy(widened, torch.full_like(batch.labels, problem.num_classes))
 
         plan = passes(problem.forget, size=batch_size, epochs=epochs, seed=problem.seed)
         total = number_of_batches(problem.forget, size=batch_size, epochs=epochs)
         descend(nn.ModuleList([model, shadow]), plan, loss, lr=lr, total=total, progress=problem.progress)
     return model
-
-
-def find_head(model: nn.Module, batch: Batch, num_classes: int) -> nn.Linear:
-    """The Linear layer whose output on `batch` is the model's logits."""
-    try:
-        found = model.get_submodule(head.find_head(model, batch))
-    except UnsupportedModel as e:
-        raise UnsupportedModel(
-            f"no Linear layer of {type(model).__name__} gives its {num_classes} logits, so there is nowhere to add a "
-            "shadow class; choose a method that needs no particular last layer, such as boundary_shrink or delete"
-        ) from e
-    assert isinstance(found, nn.Linear)
-    return found
 
 
 def _shadow_unit(head: nn.Linear, generator: torch.Generator) -> nn.Linear:
@@ -80,14 +62,3 @@ def _shadow_unit(head: nn.Linear, generator: torch.Generator) -> nn.Linear:
         if unit.bias is not None:
             unit.bias.zero_()
     return unit.to(head.weight.device, head.weight.dtype)
-
-
-@contextmanager
-def _inputs_of(layer: nn.Linear) -> Iterator[list[Tensor]]:
-    """What `layer` is given, (n, features), at every call while the context lasts."""
-    seen: list[Tensor] = []
-    handle = layer.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
-    try:
-        yield seen
-    finally:
-        handle.remove()

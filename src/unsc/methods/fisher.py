@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from unsc.datasets import read, read_batches
 from unsc.errors import InvalidRequest
-from unsc.methods.shared.head import find_head
+from unsc.features import find_head
 from unsc.methods.shared.importance import true_fisher
 from unsc.methods.shared.problem import Problem
 from unsc.methods.shared.registry import method
@@ -49,8 +49,8 @@ def fisher(problem: Problem, *, alpha: float = 1e-6, power: float = 1.0, samples
     drawn = torch.randperm(size, generator=problem.generator())[:samples]
     with problem.progress("Fisher information", -(-len(drawn) // _BATCH)) as advance:
         information = true_fisher(model, read_batches(problem.retain, drawn, size=_BATCH), advance)
-    head = model.get_submodule(find_head(model, read(problem.retain, [0])))
-    of_head = {id(p) for p in head.parameters()}
+    head = find_head(model, read(problem.retain, [0]))
+    of_head = {id(p) for p in head.layer.parameters()}
     forgotten = list(problem.classes or ())
     generator = problem.generator()
     with torch.no_grad():

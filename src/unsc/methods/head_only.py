@@ -9,7 +9,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 from unsc.batches import Batch, join
 from unsc.datasets import read, read_batches
-from unsc.methods.shared.head import features, find_head
+from unsc.features import Head, find_head, head_inputs
 from unsc.methods.shared.problem import Problem
 from unsc.methods.shared.registry import method
 from unsc.methods.shared.search import Range
@@ -36,9 +36,9 @@ def head_only(problem: Problem, *, lr: float = 0.01, batch_size: int = 64, max_p
     """
     assert problem.forget is not None and problem.retain is not None
     model = problem.copy()
-    path = find_head(model, read(problem.forget, [0]))
-    head = model.get_submodule(path)
-    forget, retain = (_features(problem, model, path, part) for part in (problem.forget, problem.retain))
+    found = find_head(model, read(problem.forget, [0]))
+    head = found.layer
+    forget, retain = (_features(problem, model, found, part) for part in (problem.forget, problem.retain))
     removed = problem.removed(forget.labels)
     targets = pseudo_labels(_scores(head, forget), removed, targets="hard").argmax(dim=1)
     moved = TensorDataset(forget.inputs, targets)
@@ -63,11 +63,11 @@ def head_only(problem: Problem, *, lr: float = 0.01, batch_size: int = 64, max_p
     return model
 
 
-def _features(problem: Problem, model: nn.Module, path: str, dataset: Dataset) -> Batch:
+def _features(problem: Problem, model: nn.Module, head: Head, dataset: Dataset) -> Batch:
     everything = torch.arange(len(dataset))  # type: ignore[arg-type]
     found = []
     with problem.progress("features", number_of_batches(dataset, size=_BATCH, epochs=1)) as advance:
-        for batch in features(model, path, read_batches(dataset, everything, size=_BATCH)):
+        for batch in head_inputs(model, head, read_batches(dataset, everything, size=_BATCH)):
             found.append(batch)
             advance()
     return join(found)

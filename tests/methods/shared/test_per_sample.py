@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.batches import Batch
-from unsc.methods.shared import per_sample
 from unsc.methods.shared.importance import squared_gradients
 from unsc.methods.shared.per_sample import sum_of_squares
 
@@ -82,10 +81,9 @@ def made(make: Callable[[], nn.Module], shape: tuple[int, ...], n: int = 5) -> t
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("most", [1, 1 << 20], ids=("one by one", "all at once"))
-def test_it_is_what_a_loop_over_samples_finds(name: str, most: int, monkeypatch) -> None:
-    monkeypatch.setattr(per_sample, "_MOST_BYTES", most)
+def test_it_is_what_a_loop_over_samples_finds(name: str, most: int) -> None:
     model, batch = made(*CASES[name])
-    assert_same(sum_of_squares(model, batch, LOSSES), by_hand(model, batch))
+    assert_same(sum_of_squares(model, batch, LOSSES, chunk_bytes=most), by_hand(model, batch))
 
 
 def test_frozen_parameters_are_left_out_and_no_hook_or_gradient_stays() -> None:

@@ -14,7 +14,7 @@ from torch import nn
 
 from unsc.batches import Batch
 from unsc.errors import InvalidRequest
-from unsc.evaluation.shared.features import layer_inputs
+from unsc.features import layer_inputs
 from unsc.logits import all_logits
 from unsc.models import working_copy
 from unsc.storage.files import write_whole

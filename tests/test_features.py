@@ -1,6 +1,8 @@
-"""The inputs of layers, as a forward pass by hand has them."""
+"""The inputs of layers, as a forward pass by hand has them, and the head in both of its meanings."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,7 +10,11 @@ from torch import Tensor, nn
 
 from unsc.batches import Batch
 from unsc.errors import UnsupportedModel
-from unsc.evaluation.shared.features import layer_inputs, pooled, seen_by_layers
+from unsc.features import Head, find_head, find_last_linear, head_inputs, inputs_of_layers, layer_inputs, pooled
+
+
+def hooks_of(model: nn.Module) -> int:
+    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
 
 
 class Wrapped(nn.Module):
@@ -99,15 +105,91 @@ def test_a_model_without_layers_is_refused() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.scale * x
 
-    with pytest.raises(UnsupportedModel, match="no Linear or Conv"):
+    with pytest.raises(UnsupportedModel, match="no layer on a batch"):
         layer_inputs(Scale(), batch(3, 2))
 
 
 def test_hooks_are_gone_after_an_error() -> None:
     model = nn.Sequential(nn.Linear(2, 2))
-    with pytest.raises(RuntimeError), seen_by_layers(model):
+    with pytest.raises(RuntimeError), inputs_of_layers(model):
         model(torch.zeros(1, 3))
-    assert not model[0]._forward_pre_hooks
+    assert hooks_of(model) == 0
     model = model.train()
     layer_inputs(model, batch(2, 2))
-    assert model.training and not model[0]._forward_pre_hooks
+    assert model.training and hooks_of(model) == 0
+
+
+class Branches(nn.Module):
+    """Two linear layers with as many outputs as classes; the second one's are returned, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.after = nn.Linear(4, 3), nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        logits = self.second(torch.relu(self.first(x)))
+        return {"logits": logits, "also": self.after(logits)}
+
+
+def test_the_head_is_the_layer_that_returns_the_logits() -> None:
+    """The layer after it has as many outputs; its features are what it was given."""
+    torch.manual_seed(0)
+    model, samples = Branches(), batch(5, 4)
+    head = find_head(model, samples)
+    assert head == Head("second", model.second)
+    (found,) = head_inputs(model, head, [samples])
+    torch.testing.assert_close(found.inputs, torch.relu(model.first(samples.inputs)).detach())
+    assert hooks_of(model) == 0
+
+
+def test_the_head_is_found_by_its_output() -> None:
+    """Not by its place: another layer of the same width comes after it in the list of modules."""
+
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head, self.early = nn.Linear(3, 3), nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> SimpleNamespace:
+            return SimpleNamespace(logits=self.head(self.early(x)))
+
+    model = Odd()
+    assert find_head(model, batch(2, 4)).layer is model.head
+
+
+def test_a_model_whose_logits_come_from_no_linear_layer_has_no_head() -> None:
+    """One that is masked afterwards still has a last linear layer, for those who want its features alone."""
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
+    with pytest.raises(UnsupportedModel, match="no Linear layer of this model returns its logits"):
+        find_head(model, batch(5, 4))
+    assert find_last_linear(model, batch(5, 4), 3) == Head("0", model[0])
+
+
+def test_the_last_linear_layer_is_the_last_that_is_run() -> None:
+    class Odd(nn.Module):
+        """The head is neither the last that was made nor the last that is run."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.head, self.hidden, self.idle = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+            self.aside = nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            logits = self.head(self.hidden(x))
+            self.aside(x)
+            return logits
+
+    model, samples = Odd(), batch(2, 4)
+    assert find_last_linear(model, samples, 4) == Head("head", model.head)
+    with pytest.raises(UnsupportedModel, match="no Linear with 5 outputs"):
+        find_last_linear(model, samples, 5)
+
+
+def test_inputs_keep_their_gradients() -> None:
+    """What a layer is given can be trained through, as a unit beside the head needs."""
+    model, samples = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)), batch(2, 4)
+    with inputs_of_layers(model, ["2"]) as seen:
+        model(samples.inputs)
+    assert list(seen) == ["2"]
+    seen["2"].sum().backward()
+    assert model[0].weight.grad is not None and model[2].weight.grad is None

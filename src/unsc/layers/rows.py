@@ -1,0 +1,90 @@
+"""Rows before and after they are copied: a kind says what they are, and here they are made, in bounded memory."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from unsc.layers.layer import Layer, Use
+
+
+class Rows(ABC):
+    """The rows of one call, not copied yet, in the order of samples and of positions within a sample.
+
+    Patches of a convolution overlap, and one-hot rows are almost empty: all of them at once may not fit in memory, so
+    only a part is made at a time.
+    """
+
+    @property
+    @abstractmethod
+    def samples(self) -> int:
+        """How many parts there are at most."""
+
+    @property
+    @abstractmethod
+    def positions(self) -> int:
+        """Rows of each sample."""
+
+    @property
+    @abstractmethod
+    def itemsize(self) -> int:
+        """Bytes of one entry."""
+
+    @abstractmethod
+    def part(self, start: int, stop: int) -> Tensor:
+        """The weight's own columns for the samples `start:stop`, (groups, *inputs, samples, *positions)."""
+
+
+@dataclass(frozen=True)
+class Strided(Rows):
+    """Rows that are a view of the input, which may overlap itself."""
+
+    view: Tensor
+    """(groups, *inputs, samples, *positions)"""
+    along: int
+    """The dimension of the samples."""
+
+    @property
+    def samples(self) -> int:
+        return self.view.shape[self.along]
+
+    @property
+    def positions(self) -> int:
+        return math.prod(self.view.shape[self.along + 1 :])
+
+    @property
+    def itemsize(self) -> int:
+        return self.view.element_size()
+
+    def part(self, start: int, stop: int) -> Tensor:
+        return self.view.narrow(self.along, start, stop - start)
+
+
+def flat(x: Tensor) -> Strided:
+    """Rows of a plain linear map: `x` (..., inputs) with its leading dimensions flattened."""
+    return Strided(x.reshape(-1, x.shape[-1]).T[None], along=2)
+
+
+def chunks(layer: Layer, use: Use, rows: Rows, chunk_bytes: int) -> Iterator[Tensor]:
+    """(groups, n, columns), of at most `chunk_bytes` each, but of one sample at least."""
+    sample_bytes = rows.positions * layer.groups * layer.columns * rows.itemsize
+    size = max(1, chunk_bytes // max(1, sample_bytes))
+    for start in range(0, rows.samples, size):
+        yield _with_ones(layer, use, rows.part(start, min(start + size, rows.samples)))
+
+
+def _with_ones(layer: Layer, use: Use, columns: Tensor) -> Tensor:
+    """Rows (groups, n, columns) from the weight's own columns, (groups, *inputs, *n).
+
+    Stored column by column: patches overlap along positions, so this copies four times faster.
+    """
+    n = columns[0].numel() // layer.inputs
+    stored = columns.new_zeros(layer.groups, layer.columns, n)
+    stored[:, : layer.inputs].view(columns.shape).copy_(columns)
+    if use.bias is not None:
+        stored[:, layer.inputs + layer.biases.index(use.bias)] = 1
+    return stored.mT
