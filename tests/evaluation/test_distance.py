@@ -13,6 +13,7 @@ from unsc.batches import Batch
 from unsc.errors import UnsupportedModel
 from unsc.evaluation.distance import counterpart, distances_to_retraining, js_distance, tug_of_war
 from unsc.evaluation.shared.case import Case
+from unsc.request import Request
 
 
 def test_js_distance_is_scipys() -> None:
@@ -89,7 +90,7 @@ def test_tug_of_war_is_over_training_samples_and_retained_test_samples() -> None
         "forget_test": part([2, 2, 2], [0, 0, 0], 2),
         "retain_test": part([0, 0, 0, 1, 2], [0, 1, 0, 1, 1], 0),
     }
-    case = Case(Chosen(0), 3, (2,), parts, retrained=Chosen(1))  # type: ignore[arg-type]
+    case = Case(Chosen(0), Request.for_classes([2], 3), parts, retrained=Chosen(1))  # type: ignore[arg-type]
     found = distances_to_retraining(case)
     assert found["tug_of_war"].value == pytest.approx(1 / 2 * 3 / 4 * 4 / 5)
     assert found["agreement_forget"].value == 0 and found["agreement_retain"].value == pytest.approx(60)

@@ -17,6 +17,7 @@ from unsc.methods.head_only import head_only
 from unsc.methods.logit_mask import LogitMask, logit_mask
 from unsc.methods.shared.head import features, find_head
 from unsc.methods.shared.registry import find
+from unsc.request import Request
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def two_classes(digits, digits_problem: Problem) -> Problem:
     """Classes 3 and 7 are to be forgotten."""
     gone = torch.isin(digits.train.tensors[1], torch.tensor([3, 7]))
     forget, retain = (Subset(digits.train, part.nonzero().flatten().tolist()) for part in (gone, ~gone))
-    return replace(digits_problem, classes=(3, 7), forget=forget, retain=retain)
+    return replace(digits_problem, request=Request.for_classes([3, 7], 10), forget=forget, retain=retain)
 
 
 def changed(model: nn.Module, original: nn.Module) -> set[str]:
@@ -82,7 +83,7 @@ def hand_made(bias: bool) -> Problem:
         if bias:
             model.bias.fill_(0.5)
     samples = torch.tensor([[5.0, 3.0, 1.0], [5.0, 4.5, 1.0], [1.0, 4.0, 3.0]], dtype=torch.float64)
-    return Problem(model, 3, (0,), forget=TensorDataset(samples, torch.zeros(3, dtype=torch.long)))
+    return Problem(model, Request.for_classes([0], 3), forget=TensorDataset(samples, torch.zeros(3, dtype=torch.long)))
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -94,7 +95,7 @@ def test_the_shift_is_just_enough(bias: bool) -> None:
 
 
 def test_a_class_that_leads_nowhere_is_not_shifted() -> None:
-    problem = replace(hand_made(True), classes=(0, 2))
+    problem = replace(hand_made(True), request=Request.for_classes([0, 2], 3))
     found = bias_shift(problem).bias.detach() - 0.5
     assert -2.001 < found[0] < -2 and found[2] == 0
 
@@ -125,7 +126,10 @@ def test_records_leave_their_own_class(digits_problem: Problem, digits) -> None:
     chosen = some.nonzero().flatten()[:5].tolist()
     rest = [i for i in range(len(some)) if i not in chosen]
     problem = replace(
-        digits_problem, classes=None, forget=Subset(digits.train, chosen), retain=Subset(digits.train, rest)
+        digits_problem,
+        request=Request.for_records(None, 10),
+        forget=Subset(digits.train, chosen),
+        retain=Subset(digits.train, rest),
     )
     model = head_only(problem)
     with torch.no_grad():

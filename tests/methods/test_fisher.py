@@ -15,9 +15,10 @@ from unsc.evaluation import evaluate
 from unsc.methods import Problem
 from unsc.methods.fisher import fisher, inverse
 from unsc.methods.shared.importance import true_fisher
+from unsc.request import Request
 
 
-def linear_problem(classes: tuple[int, ...] | None) -> Problem:
+def linear_problem(asked: Request) -> Problem:
     """Two linear layers and 40 random samples of 3 classes; 40 hidden units are dead, without any information."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(5, 400), nn.Tanh(), nn.Linear(400, 3)).double()
@@ -25,7 +26,7 @@ def linear_problem(classes: tuple[int, ...] | None) -> Problem:
         model[0].weight[:40] = 0
         model[0].bias[:40] = 0
     retain = TensorDataset(torch.randn(40, 5), torch.arange(40) % 3)
-    return Problem(model, 3, classes, retain=retain)
+    return Problem(model, asked, retain=retain)
 
 
 def differences(problem: Problem, **settings: float) -> dict[str, torch.Tensor]:
@@ -34,15 +35,15 @@ def differences(problem: Problem, **settings: float) -> dict[str, torch.Tensor]:
 
 
 def test_without_noise_records_change_nothing_and_classes_their_own_rows_of_the_head() -> None:
-    assert all((d == 0).all() for d in differences(linear_problem(None), alpha=0.0).values())
-    for name, d in differences(linear_problem((1,)), alpha=0.0).items():
+    assert all((d == 0).all() for d in differences(linear_problem(Request.for_records(None, 3)), alpha=0.0).values())
+    for name, d in differences(linear_problem(Request.for_classes([1], 3)), alpha=0.0).items():
         changed = d.flatten(1).abs().sum(dim=1) if d.dim() > 1 else d
         assert changed.nonzero().flatten().tolist() == ([1] if name.startswith("2.") else [])
 
 
 def test_the_noise_has_the_published_variance() -> None:
     """Over many seeds: the mean square over each parameter's units of noise / predicted deviation is 1."""
-    problem, alpha = linear_problem(None), 1e-3
+    problem, alpha = linear_problem(Request.for_records(None, 3)), 1e-3
     data = problem.retain.tensors
     information = true_fisher(problem.model, [Batch(data[0].double(), data[1])], lambda: None)
     predicted = {
@@ -60,7 +61,7 @@ def test_the_noise_has_the_published_variance() -> None:
 
 
 def test_a_forgotten_class_starts_again_from_noise() -> None:
-    problem = linear_problem((1,))
+    problem = linear_problem(Request.for_classes([1], 3))
     heads = [fisher(replace(problem, seed=s)).get_submodule("2").weight[1].detach() for s in range(10)]
     fresh = torch.stack(heads)
     assert abs(fresh.square().mean() - 1e-3) < 5e-3 * (2 / fresh.numel()) ** 0.5
@@ -73,7 +74,7 @@ def test_power_and_limit() -> None:
 
 
 def test_frozen_parameters_stay() -> None:
-    problem = linear_problem((1,))
+    problem = linear_problem(Request.for_classes([1], 3))
     problem.model[0].weight.requires_grad_(False)
     moved = differences(problem)
     assert (moved["0.weight"] == 0).all() and (moved["0.bias"] != 0).any()

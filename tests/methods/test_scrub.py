@@ -9,6 +9,7 @@ from torch.utils.data import TensorDataset
 from unsc.batches import Batch
 from unsc.methods import Problem
 from unsc.methods.scrub import in_turns, scrub
+from unsc.request import Request
 
 
 def _accuracy(model: nn.Module, batch: Batch) -> float:
@@ -21,7 +22,7 @@ def _tiny() -> Problem:
     model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
     forget = TensorDataset(torch.randn(6, 4).double(), torch.zeros(6, dtype=torch.long))
     retain = TensorDataset(torch.randn(8, 4).double(), torch.arange(8) % 2 + 1)
-    return Problem(model, 3, (0,), forget=forget, retain=retain)
+    return Problem(model, Request.for_classes([0], 3), forget=forget, retain=retain)
 
 
 def test_equals_the_published_steps_written_out() -> None:

@@ -14,6 +14,7 @@ from unsc.errors import InvalidRequest
 from unsc.evaluation import evaluate
 from unsc.methods import Problem
 from unsc.methods.ssd import ssd
+from unsc.request import Request
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def two_weights() -> tuple[Problem, Tensor, Tensor]:
         return ((p - 1)[:, None] * x) ** 2
 
     importance = squares(forget).mean(dim=0), squares(torch.cat([retain, forget])).mean(dim=0)
-    return Problem(model, 2, (0,), forget=parts[0], retain=parts[1]), *importance
+    return Problem(model, Request.for_classes([0], 2), forget=parts[0], retain=parts[1]), *importance
 
 
 def test_one_weight_is_dampened_by_the_ratio_of_importances() -> None:

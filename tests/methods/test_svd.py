@@ -14,6 +14,7 @@ from unsc.errors import InvalidRequest
 from unsc.evaluation import evaluate
 from unsc.methods import Problem
 from unsc.methods.svd import svd
+from unsc.request import Request
 
 
 def orthogonal_problem() -> Problem:
@@ -26,7 +27,7 @@ def orthogonal_problem() -> Problem:
     model = nn.Linear(6, 3, bias=False).double()
     labels = torch.arange(30) % 2
     parts = TensorDataset(forget, torch.full((20,), 2)), TensorDataset(retain, labels)
-    return Problem(model, 3, (2,), forget=parts[0], retain=parts[1])
+    return Problem(model, Request.for_classes([2], 3), forget=parts[0], retain=parts[1])
 
 
 @torch.no_grad()
@@ -70,7 +71,9 @@ def test_every_layer_is_projected_by_the_singular_vectors_of_its_inputs() -> Non
     x, y = torch.randn(24, 2, 3, 3, dtype=torch.float64), torch.arange(24) % 4
     gone = y == 3
     parts = [TensorDataset(x[part], y[part]) for part in (gone, ~gone)]
-    found = svd(Problem(model, 4, (3,), forget=parts[0], retain=parts[1]), alpha_r=20.0, alpha_f=5.0)
+    found = svd(
+        Problem(model, Request.for_classes([3], 4), forget=parts[0], retain=parts[1]), alpha_r=20.0, alpha_f=5.0
+    )
 
     def projector(rows: torch.Tensor, alpha: float) -> torch.Tensor:
         u, s, _ = torch.linalg.svd(rows.T, full_matrices=False)

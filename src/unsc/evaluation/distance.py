@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from unsc.errors import UnsupportedModel
 from unsc.evaluation.shared.case import Case, Part
-from unsc.evaluation.shared.measures import Metric, Value, measures
-from unsc.evaluation.utility import accuracy, share
+from unsc.evaluation.shared.metrics import Metric, Value, measures
+from unsc.evaluation.shared.shares import accuracy_on, share
 
 
 def js_distance(logits: Tensor, others: Tensor) -> Tensor:
@@ -38,13 +38,13 @@ def tug_of_war(differences: list[float]) -> float:
     return product
 
 
-def counterpart(case: Case) -> nn.Module | None:
-    """The retrained model to compare with; its twin, if there is one, where it is itself the judged one."""
-    return case.twin if case.model is case.retrained and case.twin is not None else case.retrained
+def counterpart(case: Case) -> nn.Module:
+    """The retrained model to compare with; if that is itself the judged one, its twin, where there is one."""
+    return case.twin if case.model is case.retrained and case.twin is not None else case.needed("retrained")
 
 
 def floor(case: Case) -> Case | None:
-    """The case of the retrained model against its twin: nothing can be expected to be nearer than these two are."""
+    """The case of the retrained model against its twin: no model can be expected to be nearer than these two are."""
     return case.of(case.retrained) if case.retrained is not None and case.twin is not None else None
 
 
@@ -81,7 +81,7 @@ def _compare(case: Case) -> dict[str, Value]:
         found[f"js_{name}"] = _mean(js_distance(mine, theirs))
         found[f"agreement_{name}"] = share(mine.argmax(dim=1) == theirs.argmax(dim=1))
     samples: tuple[Part, ...] = ("forget_train", "retain_train", "retain_test")
-    differences = [(accuracy(case, part) - accuracy(case, part, other)) / 100 for part in samples]
+    differences = [(accuracy_on(case, part) - accuracy_on(case, part, other)) / 100 for part in samples]
     found["tug_of_war"] = Value(tug_of_war(differences), sum(len(case.parts[part]) for part in samples))
     return found
 

@@ -13,8 +13,8 @@ from unsc.batches import Batch, join, pieces
 from unsc.errors import InvalidRequest, UnsupportedModel
 from unsc.evaluation.shared.case import Case
 from unsc.evaluation.shared.features import seen_by_layers
-from unsc.evaluation.shared.measures import Metric, Value, measures
-from unsc.evaluation.utility import share
+from unsc.evaluation.shared.metrics import Metric, Value, measures
+from unsc.evaluation.shared.shares import share
 from unsc.logits import logits_of
 from unsc.methods.shared.training import descend
 from unsc.models import working_copy
@@ -107,7 +107,6 @@ def _recognised(attacked: WithNewHead, batch: Batch) -> Tensor:
 
 def _attack(case: Case, model: nn.Module, wanted: int | None) -> tuple[Tensor, dict[str, int]]:
     """Which forgotten test samples the attacker's model recognises, bool (n,), and what it was trained on."""
-    assert case.classes is not None
     forget, retain = case.parts["forget_train"], case.parts["retain_train"]
     attacked = WithNewHead(model, case.classes, case.parts["forget_test"][torch.arange(1)], case.num_classes)
     number = len(forget) if wanted is None else min(wanted, len(forget))
@@ -136,7 +135,7 @@ def _about(samples: str) -> str:
 )
 def relearning(case: Case) -> dict[str, Value]:
     """Every detail has the samples that were used, and the curve of the judged and of the retrained model."""
-    if case.classes is None:
+    if case.request.kind == "records":
         raise InvalidRequest("relearning is for whole classes only; leave it out for records")
     hits: dict[str, Tensor] = {}
     details: dict[str, dict[str, Any]] = {}

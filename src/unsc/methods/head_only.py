@@ -34,7 +34,6 @@ def head_only(problem: Problem, *, lr: float = 0.01, batch_size: int = 64, max_p
     Departures: none. All that the layers below know of the forgotten samples is still there, for anyone who fits
     another last layer.
     """
-    assert problem.forget is not None and problem.retain is not None
     model = problem.copy()
     path = find_head(model, read(problem.forget, [0]))
     head = model.get_submodule(path)

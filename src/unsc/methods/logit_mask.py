@@ -40,4 +40,4 @@ def logit_mask(problem: Problem) -> nn.Module:
     Departures: none. Every weight and every other logit is that of the original, so whatever finds a trace of the
     forgotten classes in the original must find it here; a measure that calls this forgetting measures accuracy alone.
     """
-    return LogitMask(problem.copy(), problem.classes or ())
+    return LogitMask(problem.copy(), problem.classes)

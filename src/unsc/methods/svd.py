@@ -45,7 +45,6 @@ def svd(problem: Problem, *, alpha_r: float = 100.0, alpha_f: float = 3.0, sampl
     """
     if not alpha_r > 0 or not alpha_f > 0:
         raise InvalidRequest(f"alpha_r={alpha_r}, alpha_f={alpha_f}; allowed are numbers above 0")
-    assert problem.forget is not None and problem.retain is not None
     model = problem.copy()
     layers = _weights_alone(model, problem.retain)
     retained = _moments(problem, model, layers, problem.retain, samples)

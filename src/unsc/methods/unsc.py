@@ -39,8 +39,7 @@ def unsc(
 def carried_out(problem: Problem, **options: Any) -> Forgotten:
     """What `unsc.forget` makes of a problem with these options."""
     retain, gone = problem.retain, problem.forget
-    assert retain is not None and gone is not None
     first, count = len(retain), len(gone)  # type: ignore[arg-type]
-    request = {"indices": range(first, first + count)} if problem.classes is None else {"classes": problem.classes}
+    request = {"classes": problem.classes} if problem.classes else {"indices": range(first, first + count)}
     everything = ConcatDataset([retain, gone])
     return forget(problem.model, everything, **request, seed=problem.seed, progress=problem.progress, **options)

@@ -9,13 +9,14 @@ import torch
 from torch import nn
 
 from unsc.errors import Diverged, InvalidRequest
-from unsc.methods import Problem, Range, apply, method
-from unsc.methods.shared.registry import _METHODS, Method, find, split_names
+from unsc.methods import NO_DATA, Problem, Range, apply, method
+from unsc.methods.shared.registry import Method, find, split_names
+from unsc.request import Request
 
 
 def _made(run, **keywords) -> Method:
     method(**keywords)(run)
-    return _METHODS[run.__name__]
+    return find(run.__name__)
 
 
 def test_a_decorated_function_is_a_method(registered, digits_problem: Problem) -> None:
@@ -37,9 +38,9 @@ def test_missing_data_is_refused_with_the_method_and_the_need(registered, digits
 
     made = _made(wants, needs=("retain",), kinds=("classes",))
     with pytest.raises(InvalidRequest, match="wants needs retained training samples"):
-        apply(made, replace(digits_problem, retain=None))
+        apply(made, replace(digits_problem, retain=NO_DATA))
     with pytest.raises(InvalidRequest, match="forgets classes only, not records"):
-        apply(made, replace(digits_problem, classes=None))
+        apply(made, replace(digits_problem, request=Request.for_records(None, 10)))
 
 
 def test_unknown_names_suggest_the_nearest(registered, digits_problem: Problem) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from sklearn.svm import SVC
 from torch import Tensor
 
 from unsc.errors import InvalidData, UnsupportedModel
+from unsc.extras import need
 
 _FEWEST = 5
 
@@ -48,6 +48,9 @@ def take_for_outsiders(members: Tensor, outsiders: Tensor, judged: Tensor) -> tu
     Fan et al., "SalUn: Empowering Machine Unlearning via Gradient-based Weight Saliency in Both Image Classification
     and Generation", ICLR 2024. Also returned: its accuracy on what it learned from, 0.5 if the feature tells nothing.
     """
+    need("sklearn", extra="eval")
+    from sklearn.svm import SVC
+
     known = torch.cat([members, outsiders])[:, None].numpy()
     is_member = torch.cat([torch.ones(len(members)), torch.zeros(len(outsiders))]).numpy()
     attack = SVC(C=3, gamma="auto", kernel="rbf").fit(known, is_member)

@@ -11,9 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
-from scipy.special import stdtrit
-
-from unsc.evaluation.shared.measures import Metric
+from unsc.evaluation.shared.metrics import Metric
+from unsc.extras import need
 
 ALL = "all"
 """Instead of names: the metric does not even tell the original from retraining."""
@@ -64,4 +63,7 @@ def _told_apart(differences: Sequence[float]) -> bool:
     n, mean = len(differences), fmean(differences)
     if n == 1 or mean <= 0:
         return mean > 0
+    need("scipy", extra="eval")
+    from scipy.special import stdtrit
+
     return mean > float(stdtrit(n - 1, 0.975)) * stdev(differences) / math.sqrt(n)
