@@ -162,8 +162,9 @@ def test_a_control_that_the_model_does_not_allow_is_left_out(
 
     monkeypatch.setattr(audit_module, "apply", refuse)
     train, test = _few(digits.train, 4), _few(digits.test, 4)
-    models = {"original": digits_model, "retrained": digits_retrained}
-    result = audit(digits_model, train, test, classes=[3], names=QUICK[:2], **models)
+    result = audit(
+        digits_model, train, test, classes=[3], names=QUICK[:2], original=digits_model, retrained=digits_retrained
+    )
     assert set(result.controls) == CONTROLS - {"head_only"}
 
 

@@ -291,7 +291,7 @@ def test_retained_privacy_is_a_difference_to_the_original(of_records: Case) -> N
 def test_the_paired_interval_is_narrower_than_that_of_one_attack(of_records: Case) -> None:
     """Two models that hardly differ are compared on the same draws."""
     assert isinstance(of_records.model, nn.Sequential)
-    near = nn.Sequential(*of_records.model[:-1], nn.Linear(96, 10))
+    near = nn.Sequential(*list(of_records.model)[:-1], nn.Linear(96, 10))
     last = of_records.model[-1]
     assert isinstance(last, nn.Linear)
     near[-1].weight.data, near[-1].bias.data = 0.95 * last.weight.data, last.bias.data.clone()

@@ -38,9 +38,9 @@ def test_equals_training_a_wider_layer_and_cutting_it(bias: bool) -> None:
     shadow = torch.randn(1, 5, generator=torch.Generator().manual_seed(7)) * (2 / (5 + 4)) ** 0.5
     with torch.no_grad():
         wide[0].load_state_dict(model[0].state_dict())
-        wide[2].weight.copy_(torch.cat([model[2].weight, shadow]))
+        wide.get_parameter("2.weight").copy_(torch.cat([model.get_parameter("2.weight"), shadow]))
         if bias:
-            wide[2].bias.copy_(torch.cat([model[2].bias, torch.zeros(1)]))
+            wide.get_parameter("2.bias").copy_(torch.cat([model.get_parameter("2.bias"), torch.zeros(1)]))
     optimizer = torch.optim.SGD(wide.parameters(), lr=0.1, momentum=0.9)
     for _ in range(5):
         optimizer.zero_grad()

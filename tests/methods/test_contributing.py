@@ -1,4 +1,4 @@
-"""The contributor's example of a method does what the guide says."""
+"""The contributor's example of a method does what it says."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from unsc.errors import InvalidRequest
 from unsc.logits import accuracy
 from unsc.methods import NO_DATA, Problem, apply, find, methods
 from unsc.methods.shared.registry import temporary_methods
-from unsc.request import Request
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "contributing" / "method.py"
 
 
 def test_a_file_is_a_method(digits_problem: Problem) -> None:
-    """The forgotten class is recognised less, the original stays as it was, and what does not fit is refused."""
+    """The class is forgotten, the original stays as it was, and a problem that does not fit is refused."""
+    before = [p.clone() for p in digits_problem.model.parameters()]
     forget = read(digits_problem.forget, range(100))
     with temporary_methods():
         runpy.run_path(str(EXAMPLE))
-        shrink = find("shrink")
-        assert shrink.defaults == {"factor": 0.1} and set(shrink.search) == {"factor"}
-        assert all(part in shrink.about for part in ("Source:", "Mechanism:", "Data:", "Published:", "Departures:"))
-        model = apply(shrink, digits_problem).model
-        same = apply("shrink[factor=1.0]", digits_problem).model
+        undecided = find("undecided")
+        assert set(undecided.search) == {"lr", "epochs"} and undecided.kinds == ("classes", "records")
+        assert all(part in undecided.about for part in ("Source:", "Mechanism:", "Data:", "Published:", "Departures:"))
+        model = apply(undecided, digits_problem).model
+        same = apply("undecided[lr=0.0]", digits_problem).model
         assert model is not None and same is not None
-        assert accuracy(model, forget) < 50 < 90 < accuracy(digits_problem.model, forget)
-        assert all(map(torch.equal, same.parameters(), digits_problem.model.parameters()))
-        with pytest.raises(InvalidRequest, match="shrink needs the forgotten training samples"):
-            apply(shrink, Problem(digits_problem.model, digits_problem.request, forget=NO_DATA))
-        with pytest.raises(InvalidRequest, match="shrink forgets classes only"):
-            apply(shrink, Problem(digits_problem.model, Request.for_records(None, 10), digits_problem.forget))
-    assert "shrink" not in methods()
+        assert accuracy(model, forget) < 10 and accuracy(digits_problem.model, forget) > 90
+        assert all(map(torch.equal, same.parameters(), before))
+        assert all(map(torch.equal, digits_problem.model.parameters(), before))
+        with pytest.raises(InvalidRequest, match="undecided needs the forgotten training samples"):
+            apply(undecided, Problem(digits_problem.model, digits_problem.request, forget=NO_DATA))
+    assert "undecided" not in methods()

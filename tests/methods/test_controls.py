@@ -65,6 +65,7 @@ def test_mask_and_shift_leave_the_other_logits_alone(two_classes: Problem, digit
 def test_only_the_last_layer_changes(two_classes: Problem, digits, control, parts: set[str]) -> None:
     model = control(two_classes)
     assert changed(model, two_classes.model) == parts
+    assert isinstance(two_classes.model, nn.Sequential)
     with torch.no_grad():
         assert torch.equal(model[:14](digits.test.tensors[0]), two_classes.model[:14](digits.test.tensors[0]))
     assert all(p.requires_grad for p in model.parameters())
@@ -90,13 +91,13 @@ def hand_made(bias: bool) -> Problem:
 def test_the_shift_is_just_enough(bias: bool) -> None:
     """The first sample needs most: its lead of 2 and a hair more."""
     problem = hand_made(bias)
-    found = bias_shift(problem).bias.detach() - (0.5 if bias else 0.0)
+    found = bias_shift(problem).get_parameter("bias").detach() - (0.5 if bias else 0.0)
     assert -2.001 < found[0] < -2 and found[1:].abs().max() == 0
 
 
 def test_a_class_that_leads_nowhere_is_not_shifted() -> None:
     problem = replace(hand_made(True), request=Request.for_classes([0, 2], 3))
-    found = bias_shift(problem).bias.detach() - 0.5
+    found = bias_shift(problem).get_parameter("bias").detach() - 0.5
     assert -2.001 < found[0] < -2 and found[2] == 0
 
 
@@ -117,8 +118,10 @@ def test_one_step_of_the_head_by_hand() -> None:
     problem = replace(hand_made(True), forget=parts[0], retain=parts[1])
     found = head_only(problem, lr=0.1, max_passes=1)
     wrong = (x + 0.5).softmax(dim=1) - torch.eye(3, dtype=torch.float64)[[1, 2]]
-    torch.testing.assert_close(found.weight.detach(), torch.eye(3, dtype=torch.float64) - 0.1 * wrong.T @ x)
-    torch.testing.assert_close(found.bias.detach(), 0.5 - 0.1 * wrong.sum(dim=0))
+    torch.testing.assert_close(
+        found.get_parameter("weight").detach(), torch.eye(3, dtype=torch.float64) - 0.1 * wrong.T @ x
+    )
+    torch.testing.assert_close(found.get_parameter("bias").detach(), 0.5 - 0.1 * wrong.sum(dim=0))
 
 
 def test_records_leave_their_own_class(digits_problem: Problem, digits) -> None:

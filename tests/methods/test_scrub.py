@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 from torch.utils.data import TensorDataset
+from typed import tensors_of
 
 from unsc.batches import Batch
 from unsc.methods import Problem
@@ -28,7 +29,7 @@ def _tiny() -> Problem:
 def test_equals_the_published_steps_written_out() -> None:
     """Whole parts as batches: max, min, max, min, min; plain sums for divergences; momentum by hand."""
     problem = _tiny()
-    (gone, _), (kept, labels) = problem.forget.tensors, problem.retain.tensors
+    (gone, _), (kept, labels) = tensors_of(problem.forget), tensors_of(problem.retain)
     teacher, student = problem.copy(), problem.copy()
     lr, alpha, gamma, t, decay = 0.05, 0.3, 0.7, 2.0, 0.01
     velocity = [torch.zeros_like(p) for p in student.parameters()]

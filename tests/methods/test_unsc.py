@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import Subset, TensorDataset
+from torch.utils.data import Dataset, Subset, TensorDataset
 
 import unsc as package
 from unsc.methods import Problem, apply, no_recipe
@@ -29,7 +29,12 @@ def smaller(digits_problem: Problem) -> Problem:
 
 def indices(problem: Problem) -> tuple[list[int], list[int]]:
     """Where the retained and forgotten samples are in the training set."""
-    return tuple([part.dataset.indices[i] for i in part.indices] for part in (problem.retain, problem.forget))
+
+    def of(part: Dataset) -> list[int]:
+        assert isinstance(part, Subset) and isinstance(part.dataset, Subset)
+        return [part.dataset.indices[i] for i in part.indices]
+
+    return of(problem.retain), of(problem.forget)
 
 
 @pytest.mark.parametrize(

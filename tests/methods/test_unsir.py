@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -76,8 +77,9 @@ def test_a_class_is_forgotten_without_its_samples(digits_problem: Problem, digit
 
 
 def test_without_steps_nothing_changes(digits_problem: Problem) -> None:
-    still = {"noise_steps": 1, "samples_per_class": 10, "noise_batches": 1, "batch_size": 64}
-    for settings in ({"impair_lr": 0.0, "repair_lr": 0.0}, {"impair_epochs": 0, "repair_epochs": 0}):
+    still: dict[str, Any] = {"noise_steps": 1, "samples_per_class": 10, "noise_batches": 1, "batch_size": 64}
+    no_steps: list[dict[str, Any]] = [{"impair_lr": 0.0, "repair_lr": 0.0}, {"impair_epochs": 0, "repair_epochs": 0}]
+    for settings in no_steps:
         model = unsir(digits_problem, **still, **settings)
         assert all(map(torch.equal, model.state_dict().values(), digits_problem.model.state_dict().values()))
 

@@ -57,11 +57,11 @@ _NEEDS = ("retrained",)
     Metric("js_retain", "JS retain", "lower", "", "Mean Jensen-Shannon distance, 0 to 1, on retained test samples "
            "between the predictions and the retrained model's.", _NEEDS),
     Metric("agreement_forget", "alike forget", "higher", "%",
-           "Forgotten test samples that are classified as the retrained model does.", _NEEDS),
+           "Share of forgotten test samples that are classified as by the retrained model.", _NEEDS),
     Metric("agreement_retain", "alike retain", "higher", "%",
-           "Retained test samples that are classified as the retrained model does.", _NEEDS),
-    Metric("tug_of_war", "ToW", "higher", "", "Product over forgotten and retained training and retained test samples "
-           "of 1 minus the difference in accuracy from the retrained model; 1 is like retraining.", _NEEDS),
+           "Share of retained test samples that are classified as by the retrained model.", _NEEDS),
+    Metric("tug_of_war", "ToW", "higher", "", "Product of 1 minus the difference in accuracy from the retrained model, "
+           "over forgotten training, retained training and retained test samples; 1 is like retraining.", _NEEDS),
 )  # fmt: skip
 def distances_to_retraining(case: Case) -> dict[str, Value]:
     found = _compare(case)

@@ -64,8 +64,8 @@ def _features(case: Case, part: Part) -> dict[str, Tensor]:
         "RMIA",
         "reference",
         "",
-        "AUC of RMIA between forgotten training samples and test samples of the same classes; 0.5 for a retrained "
-        "model in theory.",
+        "AUC of RMIA between forgotten training samples and test samples of the same classes; in theory 0.5 "
+        "for a retrained model.",
         ("references",),
     ),
     Metric(

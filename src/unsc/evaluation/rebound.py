@@ -12,10 +12,10 @@ from unsc.request import of_classes
 
 
 @measures(
-    Metric("rebound", "rebound", "lower", "points", "What the accuracy on forgotten test samples gains when a later "
-           "request is carried out on the same model.", ("later",)),
-    Metric("later_forget_acc", "later forget", "lower", "%", "Accuracy on test samples of the later request's classes "
-           "after it was carried out.", ("later",)),
+    Metric("rebound", "rebound", "lower", "points", "Gain in accuracy on forgotten test samples when a later request "
+           "is carried out on the same model.", ("later",)),
+    Metric("later_forget_acc", "later forget", "lower", "%", "Accuracy on test samples of the later request's "
+           "classes after it was carried out.", ("later",)),
 )  # fmt: skip
 def rebound_after_later_request(case: Case) -> dict[str, Value]:
     later = case.needed("later")

@@ -23,14 +23,14 @@ SAMPLES = {"relearn_0": 0, "relearn_10": 10, "relearn_100": 100, "relearn_full":
 """How many labelled forgotten training samples the attacker has; None for all."""
 STEPS, LEARNING_RATE, MOMENTUM, HALF = 10, 0.002, 0.9, 32
 """The attacker's SGD, each step on `HALF` forgotten and `HALF` retained samples drawn with replacement. It is weak on
-purpose: networks that know the class get most of it back in ten steps (the digits CNN, AlexNet, ResNet-20), and
-networks that never saw it less or nothing yet."""
+purpose: in ten steps, networks that know the class recover most of it (the digits CNN, AlexNet, ResNet-20), and
+networks that never saw it learn little or nothing."""
 
 
 class WithNewHead(nn.Module):
     """A copy of a network with a new last layer on the features that its own last layer gets.
 
-    Whatever the network does with its scores afterwards (masks, offsets) has no say any more. The new layer keeps
+    Whatever the network does with its scores afterwards (masks, offsets) has no effect any more. The new layer keeps
     the rows of classes that stay; those of the forgotten `classes` are zero, with the others' mean bias.
     """
 
@@ -112,7 +112,7 @@ def _attack(case: Case, model: nn.Module, wanted: int | None) -> tuple[Tensor, d
     number = len(forget) if wanted is None else min(wanted, len(forget))
     used = {"forget": 0, "retain": 0}
     if number > 0:
-        # One retained sample of each class at least, or few samples would unlearn the classes that are not among them.
+        # At least one retained sample of each class, or the attacker would unlearn the classes that are left out.
         others = draw(retain.labels.cpu(), max(number, len(retain.labels.unique())), seed=case.seed)
         chosen = draw(forget.labels.cpu(), number, seed=case.seed)
         relearned(attacked, forget[chosen], retain[others], seed=case.seed)

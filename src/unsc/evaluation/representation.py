@@ -1,4 +1,4 @@
-"""What is left of the forgotten inside the network, behind its predictions."""
+"""What is left of the forgotten classes inside the network, behind its predictions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _PROBES = {"probe_linear": linear_probe, "probe_knn": knn_probe}
 
 @measures(
     Metric("probe_linear", "linear probe", "reference", "%", "Recall on forgotten test samples of a linear classifier "
-           "of all classes, fitted on what the network's last layer sees of training samples."),
+           "of all classes, fitted on the inputs of the network's last layer for training samples."),
     Metric("probe_knn", "kNN probe", "reference", "%", "Recall on forgotten test samples of a vote of the five "
-           "nearest training samples, by what the network's last layer sees of them."),
+           "nearest training samples, by the inputs of the network's last layer."),
 )  # fmt: skip
 def probe_recall(case: Case) -> dict[str, Value]:
     """The value is that of the last layer; the detail has all layers, and the retrained model's beside them."""

@@ -12,7 +12,7 @@ def time_spent(case: Case) -> dict[str, Value]:
     return {"seconds": Value(case.needed("cost").seconds, 1)}
 
 
-@measures(Metric("peak_mib", "memory", "lower", "MiB", "The most memory that unlearning took.", ("cost",)))
+@measures(Metric("peak_mib", "memory", "lower", "MiB", "Peak memory of unlearning.", ("cost",)))
 def memory_spent(case: Case) -> dict[str, Value]:
     return {"peak_mib": Value(_known(case.needed("cost").peak_mib, "unlearning"), 1)}
 
@@ -27,8 +27,8 @@ def time_share_of_retraining(case: Case) -> dict[str, Value]:
 
 
 @measures(
-    Metric("memory_share", "memory share", "lower", "%", "The most memory that unlearning took in percent of "
-           "retraining's.", ("cost", "retrained_cost"))
+    Metric("memory_share", "memory share", "lower", "%", "Peak memory of unlearning in percent of retraining's.",
+           ("cost", "retrained_cost"))
 )  # fmt: skip
 def memory_share_of_retraining(case: Case) -> dict[str, Value]:
     mine = _known(case.needed("cost").peak_mib, "unlearning")

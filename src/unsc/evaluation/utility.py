@@ -6,14 +6,14 @@ from unsc.evaluation.shared.case import Case, Part
 from unsc.evaluation.shared.metrics import Metric, Value, measures
 from unsc.evaluation.shared.shares import accuracy_on, correct, share, share_by_class
 
-_GONE = "the forgotten; for whole classes retraining gets 0, for records about what it gets on unseen samples"
+_GONE = "retraining gets 0 for whole classes, and for records about its accuracy on unseen samples"
 
 
 @measures(
-    Metric("retain_test_acc", "retain", "higher", "%", "Accuracy on test samples of what is retained."),
-    Metric("forget_test_acc", "forget", "lower", "%", f"Accuracy on test samples of {_GONE}."),
-    Metric("retain_train_acc", "retain train", "higher", "%", "Accuracy on training samples of what is retained."),
-    Metric("forget_train_acc", "forget train", "lower", "%", f"Accuracy on training samples of {_GONE}."),
+    Metric("retain_test_acc", "retain", "higher", "%", "Accuracy on retained test samples."),
+    Metric("forget_test_acc", "forget", "lower", "%", f"Accuracy on forgotten test samples; {_GONE}."),
+    Metric("retain_train_acc", "retain train", "higher", "%", "Accuracy on retained training samples."),
+    Metric("forget_train_acc", "forget train", "lower", "%", f"Accuracy on forgotten training samples; {_GONE}."),
 )
 def accuracies(case: Case) -> dict[str, Value]:
     found = {}
@@ -58,7 +58,7 @@ def gaps_to_retraining(case: Case) -> dict[str, Value]:
         "worst loss",
         "lower",
         "points",
-        "The largest loss of test accuracy, against the original model, among the retained classes.",
+        "The largest loss of test accuracy among the retained classes, compared with the original model.",
         ("original",),
     )
 )

@@ -1,4 +1,4 @@
-"""Train on with what stays, and rely on forgetting by itself."""
+"""Continue training on what stays, and rely on catastrophic forgetting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fisher forgetting: noise where retained data does not mind."""
+"""Fisher forgetting: noise in the weights that retained predictions hardly depend on."""
 
 from __future__ import annotations
 

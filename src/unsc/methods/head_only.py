@@ -1,4 +1,4 @@
-"""Control: only the last layer learns to forget."""
+"""Control: only the last layer is trained to forget."""
 
 from __future__ import annotations
 

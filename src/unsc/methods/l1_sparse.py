@@ -1,4 +1,4 @@
-"""Train on with what stays, under a penalty that drives weights to zero."""
+"""Continue training on what stays, under a penalty that drives weights to zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Down on what stays and up on what goes, in one loss."""
+"""Descent on what stays and ascent on what goes, in one loss."""
 
 from __future__ import annotations
 

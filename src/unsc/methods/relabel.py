@@ -1,4 +1,4 @@
-"""Learn wrong labels with the forgotten samples alone, and nothing to hold on to what stays."""
+"""Learn wrong labels for the forgotten samples alone, without retained samples to preserve the rest."""
 
 from __future__ import annotations
 

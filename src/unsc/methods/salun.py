@@ -1,4 +1,4 @@
-"""Random labels, learned by the weights alone that matter for what is to be forgotten."""
+"""Random labels, learned only by the weights that matter most for what is to be forgotten."""
 
 from __future__ import annotations
 

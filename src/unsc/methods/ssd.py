@@ -1,4 +1,4 @@
-"""Selective synaptic dampening: what matters to forgotten data above all is made smaller."""
+"""Selective synaptic dampening: weights that matter to forgotten data most of all are made smaller."""
 
 from __future__ import annotations
 

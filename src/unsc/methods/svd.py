@@ -40,7 +40,7 @@ def svd(problem: Problem, *, alpha_r: float = 100.0, alpha_f: float = 3.0, sampl
     class, and 900 forgotten ones. The importance of a direction with the share s of the energy is
     alpha s / ((alpha - 1) s + 1).
 
-    Departures: one pair of alphas is applied; looking for the best is left to a search. Convolutions take all patches
+    Departures: one pair of alphas is applied; finding the best is left to a search. Convolutions take all patches
     of each picture, by their second moments. Biases stay as they are, as published.
     """
     if not alpha_r > 0 or not alpha_f > 0:

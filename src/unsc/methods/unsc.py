@@ -30,14 +30,14 @@ def unsc(
 
     Published: the paper's own step and settings are those of `unsc_paper`.
 
-    Departures: a metric of what retained predictions notice takes the place of the hard null space, so that there is
-    always room to move, and no learning rate.
+    Departures: a curvature, which says what a weight change costs retained predictions, takes the place of the hard
+    null space, so that there is always room to move, and no learning rate is needed.
     """
     return carried_out(problem, budget=budget, max_passes=max_passes, stop_mass=stop_mass)
 
 
 def carried_out(problem: Problem, **options: Any) -> Forgotten:
-    """What `unsc.forget` makes of a problem with these options."""
+    """The result of `unsc.forget` for a problem, with these options."""
     retain, gone = problem.retain, problem.forget
     first, count = len(retain), len(gone)  # type: ignore[arg-type]
     request = {"classes": problem.classes} if problem.classes else {"indices": range(first, first + count)}

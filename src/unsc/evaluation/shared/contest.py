@@ -29,7 +29,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Contest:
-    """Members against outsiders, who were never trained on, with a population z that neither was."""
+    """Members against outsiders, which were never trained on, and a population z, which was not either."""
 
     members: Side
     outsiders: Side
@@ -38,7 +38,7 @@ class Contest:
     """The slope of `rmia.slope`."""
 
     def scores(self, case: Case) -> tuple[Tensor, Tensor]:
-        """Of members and of outsiders, for the model of the case."""
+        """The scores of members and of outsiders by the model of the case."""
         x, y, z = (
             rmia.log_ratio(_log_p(case, side.part, case.model)[side.chosen], side.log_p, side.unseen, self.a)
             for side in (self.members, self.outsiders, self.population)

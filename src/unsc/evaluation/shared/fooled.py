@@ -1,8 +1,8 @@
 """Which controls fool a metric: computed, never declared.
 
-A control changes nothing that the network knows. Retraining never knew, the original knows all. A metric is
-fooled by a control if it puts the control nearer to retraining than to the original. A metric on which the
-original itself is as good as retraining says nothing about forgetting, and everything fools it.
+A control changes nothing that the network knows. A retrained network never saw what was forgotten, the original still
+knows it. A metric is fooled by a control if it puts the control nearer to retraining than to the original. A metric on
+which the original itself is as good as retraining says nothing about forgetting: everything fools it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from unsc.evaluation.shared.metrics import Metric
 from unsc.extras import need
 
 ALL = "all"
-"""Instead of names: the metric does not even tell the original from retraining."""
+"""Instead of names: the metric cannot even tell the original from retraining."""
 
 
 _SHORT = {"logit_mask": "mask", "bias_shift": "bias", "head_only": "head"}
