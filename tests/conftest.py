@@ -15,8 +15,9 @@ from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
 from unsc.datasets import read
 from unsc.evaluation.shared.case import Case, Part
-from unsc.methods import Problem, methods
-from unsc.methods.shared.registry import _METHODS
+from unsc.methods import Problem
+from unsc.methods.shared.registry import temporary_methods
+from unsc.request import Request
 
 # Training with another number of threads ends with other weights, and some tests measure what becomes of them.
 torch.set_num_threads(1)
@@ -25,11 +26,8 @@ torch.set_num_threads(1)
 @pytest.fixture
 def registered() -> Iterator[None]:
     """What a test registers is gone after it."""
-    methods()
-    before = dict(_METHODS)
-    yield
-    _METHODS.clear()
-    _METHODS.update(before)
+    with temporary_methods():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -61,20 +59,18 @@ def digits_problem(digits: Split, digits_model: nn.Module) -> Problem:
     """Class 3 of the digits is to be forgotten."""
     gone = digits.train.tensors[1] == 3
     forget, retain = (Subset(digits.train, part.nonzero().flatten().tolist()) for part in (gone, ~gone))
-    return Problem(digits_model, 10, (3,), forget=forget, retain=retain, recipe=train_digits)
+    return Problem(digits_model, Request.for_classes([3], 10), forget=forget, retain=retain, recipe=train_digits)
 
 
 @pytest.fixture(scope="session")
 def digits_retrained(digits_problem: Problem) -> nn.Module:
     """The same CNN trained without class 3. Tests must not change it."""
-    assert digits_problem.retain is not None
     return train_digits(digits_problem.retain, 1)
 
 
 @pytest.fixture(scope="session")
 def digits_twin(digits_problem: Problem) -> nn.Module:
     """Another one, of another seed."""
-    assert digits_problem.retain is not None
     return train_digits(digits_problem.retain, 2)
 
 
@@ -95,5 +91,10 @@ def digits_case(
 ) -> Case:
     """The original, judged as if it had forgotten class 3: it has not."""
     return Case(
-        digits_model, 10, (3,), digits_parts, original=digits_model, retrained=digits_retrained, twin=digits_twin
+        digits_model,
+        Request.for_classes([3], 10),
+        digits_parts,
+        original=digits_model,
+        retrained=digits_retrained,
+        twin=digits_twin,
     )

@@ -16,6 +16,7 @@ import unsc
 from unsc.bench.datasets import Split
 from unsc.bench.networks import digits_cnn
 from unsc.methods import Problem, apply
+from unsc.request import Request
 
 BEFORE = Path(__file__).parent / "before"
 FACTS: dict[str, dict[str, Any]] = json.loads((BEFORE / "facts.json").read_text())
@@ -64,6 +65,6 @@ def test_methods_give_the_same_weights(
 ) -> None:
     gone = digits.train.tensors[1] == 3
     forget, retain = (Subset(digits.train, part.nonzero().flatten().tolist()) for part in (gone, ~gone))
-    model = apply(name, Problem(original, 10, (3,), forget=forget, retain=retain)).model
+    model = apply(name, Problem(original, Request.for_classes([3], 10), forget=forget, retain=retain)).model
     assert model is not None
     check_displacement(f"method-{name}", model, original, recorded)

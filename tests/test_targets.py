@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from unsc.errors import InvalidRequest
-from unsc.targets import pseudo_labels, removed_classes
+from unsc.request import Request
+from unsc.targets import pseudo_labels
 
 REPEATABLE = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -49,13 +50,13 @@ def test_hard_labels_are_the_best_class_that_is_left(given_: tuple[Tensor, Tenso
 @pytest.mark.parametrize(("scores_", "label", "goes_to"), [([3.0, 1.0, 2.0], 0, 2), ([3.0, 1.0, 2.0], 1, 0)])
 def test_records_lose_their_own_class(scores_: list[float], label: int, goes_to: int) -> None:
     """One that was right goes to its second-best class; one that was wrong to the class it was mistaken for."""
-    removed = removed_classes(torch.tensor([label]), 3, None)
+    removed = Request(3).removed(torch.tensor([label]))
     assert pseudo_labels(torch.tensor([scores_]), removed, targets="hard").argmax().item() == goes_to
 
 
 def test_forgotten_classes_are_removed_for_every_sample() -> None:
-    assert removed_classes(torch.tensor([1, 2]), 4, (1, 3)).tolist() == [[False, True, False, True]] * 2
-    assert removed_classes(torch.tensor([1, 2]), 4, None).int().tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
+    assert Request(4, (1, 3)).removed(torch.tensor([1, 2])).tolist() == [[False, True, False, True]] * 2
+    assert Request(4).removed(torch.tensor([1, 2])).int().tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
 
 
 def test_what_cannot_be_labelled_is_refused() -> None:

@@ -33,10 +33,3 @@ def pseudo_labels(logits: Tensor, removed: Tensor, *, targets: Targets = "soft")
         drawn = torch.multinomial((~removed).float().cpu(), 1, generator=torch.Generator().manual_seed(0)).flatten()
         return F.one_hot(drawn.to(logits.device), logits.shape[1]).float()
     return left.softmax(dim=1)
-
-
-def removed_classes(labels: Tensor, num_classes: int, forget: tuple[int, ...] | None) -> Tensor:
-    """TEMPORARY until all callers use Request.removed."""
-    from unsc.request import Request
-
-    return Request(num_classes, forget or ()).removed(labels)

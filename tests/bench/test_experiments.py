@@ -16,7 +16,7 @@ from unsc.bench.tables import write_tables
 from unsc.compare.cells import Run
 from unsc.compare.plan import trials
 from unsc.errors import InvalidData, InvalidRequest
-from unsc.evaluation.shared.measures import metrics
+from unsc.evaluation.shared.metrics import metrics
 from unsc.methods import find, methods
 from unsc.storage.files import write_json
 

@@ -132,7 +132,7 @@ def test_an_audit_says_what_was_not_measured(command, weights: Path) -> None:
     ("words", "said"),
     [
         (("--forgotten", "x"), "--forgotten 'x'; give whole numbers"),
-        (("--forgotten", "12"), "give at least one of 0 to 9"),
+        (("--forgotten", "12"), "its classes are 0 to 9"),
         (("--metrics", "js_forget"), "the metric js_forget needs a model retrained"),
         (("--metrics", "js_forgt"), "did you mean js_forget?"),
         (("--retrained", "none.pt"), "there is no file none.pt"),

@@ -12,7 +12,7 @@ from unsc.cli.tables import about_method, about_metrics, audit_table, methods_ta
 from unsc.compare.tuning import Attempt, Tuned
 from unsc.errors import InvalidRequest
 from unsc.evaluation.audit import Audit
-from unsc.evaluation.shared.measures import Measured, Value, metrics
+from unsc.evaluation.shared.metrics import Measured, Value, metrics
 from unsc.methods import methods
 
 

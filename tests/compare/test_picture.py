@@ -11,7 +11,7 @@ from rich.console import Console
 from unsc.compare.picture import _distance, _tells, scorecard
 from unsc.compare.render import headline
 from unsc.compare.table import Comparison
-from unsc.evaluation.shared.measures import metrics
+from unsc.evaluation.shared.metrics import metrics
 
 
 def _cell(trial: int, **values: float) -> dict:

@@ -18,7 +18,7 @@ from unsc.compare.plan import Config
 from unsc.compare.render import Grid, by_group, headline, legend
 from unsc.compare.table import Comparison, Summary, _number, write
 from unsc.errors import InvalidData
-from unsc.evaluation.shared.measures import metrics
+from unsc.evaluation.shared.metrics import metrics
 from unsc.storage.files import write_json
 
 CONFIG = Config("tiny_scenario:make", ("finetune", "retrain", "logit_mask"), trials=3)

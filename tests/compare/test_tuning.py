@@ -20,6 +20,7 @@ from unsc.cost import Cost
 from unsc.errors import Diverged, InvalidData, InvalidRequest
 from unsc.logits import accuracy
 from unsc.methods import Choice, Method, Problem, Range, methods
+from unsc.request import Request
 
 PUBLISHED = 0.25
 
@@ -43,7 +44,7 @@ VALIDATION = (
 
 @pytest.fixture
 def problem() -> Problem:
-    return Problem(_threshold(50.0), 2, (1,), seed=4)
+    return Problem(_threshold(50.0), Request.for_classes([1], 2), seed=4)
 
 
 def _method(run: Callable[..., nn.Module], **search: Any) -> Method:
@@ -187,7 +188,11 @@ def test_a_file_of_something_else_is_not_taken_up(problem: Problem, tmp_path: Pa
     path = tmp_path / "t.json"
     tune(LEVEL, problem, VALIDATION, trials=1, seconds=1e9, path=path)
     budget: Any = {"trials": 2, "seconds": 1e9, "path": path}
-    for other in (replace(problem, seed=5), replace(problem, classes=(0,)), replace(problem, classes=None)):
+    for other in (
+        replace(problem, seed=5),
+        replace(problem, request=Request.for_classes([0], 2)),
+        replace(problem, request=Request.for_records(None, 2)),
+    ):
         with pytest.raises(InvalidRequest, match="holds the tuning of by_level on another problem; name another file"):
             tune(LEVEL, other, VALIDATION, **budget)
     with pytest.raises(InvalidRequest, match="holds the tuning of by_level"):

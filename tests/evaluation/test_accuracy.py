@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -60,6 +62,6 @@ def test_loaders_and_dicts_are_evaluated_too() -> None:
 
 @pytest.mark.parametrize("name", ["retain_test", "forget_test"])
 def test_an_empty_part_is_refused(name: str) -> None:
-    parts = {"retain_test": RETAIN, "forget_test": FORGET, name: part([], [])}
+    parts: dict[str, Any] = {"retain_test": RETAIN, "forget_test": FORGET, name: part([], [])}
     with pytest.raises(InvalidData, match=f"{name} is empty; give at least one sample"):
         evaluate(Scores(), **parts)

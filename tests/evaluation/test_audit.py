@@ -86,9 +86,18 @@ def test_a_named_metric_must_be_possible(digits: Split, digits_model: nn.Module)
         audit(digits_model, train, test, classes=[3], names=["forget_test_ac"])
 
 
-@pytest.mark.parametrize("classes", [[], [10], [-1], [3, 12]])
-def test_unknown_classes_are_refused(digits: Split, digits_model: nn.Module, classes: list[int]) -> None:
-    with pytest.raises(InvalidRequest, match="give at least one of 0 to 9"):
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        ([], "names nothing to forget; give at least one"),
+        ([10], "no class 10; its classes are 0 to 9"),
+        ([-1], "no class -1; its classes are 0 to 9"),
+        ([3, 12], "no class 12; its classes are 0 to 9"),
+        (range(10), "at least one must stay"),
+    ],
+)
+def test_unknown_classes_are_refused(digits: Split, digits_model: nn.Module, classes: list[int], said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
         audit(digits_model, _few(digits.train, 2), _few(digits.test, 2), classes=classes, names=QUICK[:2])
 
 
@@ -101,7 +110,7 @@ def test_unusable_data_is_named(digits: Split, digits_model: nn.Module) -> None:
         (train, _few(digits.test, 2, (3,)), "retain_test has no samples when the classes"),
         (train, _few(digits.test, 2, (1, 2)), "forget_test has no samples when the classes"),
         (_few(digits.train, 2, (1, 2)), test, "forget_train has no samples when the classes"),
-        (_few(digits.train, 2, (1, 3)), test, "one class only stays in the training data"),
+        (_few(digits.train, 2, (1, 3)), test, "only one class stays in the training data"),
         (
             train,
             TensorDataset(images, torch.tensor([3, 11])),
@@ -153,8 +162,9 @@ def test_a_control_that_the_model_does_not_allow_is_left_out(
 
     monkeypatch.setattr(audit_module, "apply", refuse)
     train, test = _few(digits.train, 4), _few(digits.test, 4)
-    models = {"original": digits_model, "retrained": digits_retrained}
-    result = audit(digits_model, train, test, classes=[3], names=QUICK[:2], **models)
+    result = audit(
+        digits_model, train, test, classes=[3], names=QUICK[:2], original=digits_model, retrained=digits_retrained
+    )
     assert set(result.controls) == CONTROLS - {"head_only"}
 
 

@@ -13,12 +13,13 @@ from unsc.batches import Batch
 from unsc.errors import UnsupportedModel
 from unsc.evaluation.distance import counterpart, distances_to_retraining, js_distance, tug_of_war
 from unsc.evaluation.shared.case import Case
+from unsc.request import Request
 
 
 def test_js_distance_is_scipys() -> None:
     generator = torch.Generator().manual_seed(0)
     p, q = torch.randn(2, 50, 7, generator=generator, dtype=torch.float64) * 3
-    expected = jensenshannon(p.softmax(dim=1).numpy(), q.softmax(dim=1).numpy(), base=2, axis=1)
+    expected = jensenshannon(p.softmax(dim=1).numpy().T, q.softmax(dim=1).numpy().T, base=2)
     torch.testing.assert_close(js_distance(p, q), torch.from_numpy(expected))
 
 
@@ -89,7 +90,7 @@ def test_tug_of_war_is_over_training_samples_and_retained_test_samples() -> None
         "forget_test": part([2, 2, 2], [0, 0, 0], 2),
         "retain_test": part([0, 0, 0, 1, 2], [0, 1, 0, 1, 1], 0),
     }
-    case = Case(Chosen(0), 3, (2,), parts, retrained=Chosen(1))  # type: ignore[arg-type]
+    case = Case(Chosen(0), Request.for_classes([2], 3), parts, retrained=Chosen(1))  # type: ignore[arg-type]
     found = distances_to_retraining(case)
     assert found["tug_of_war"].value == pytest.approx(1 / 2 * 3 / 4 * 4 / 5)
     assert found["agreement_forget"].value == 0 and found["agreement_retain"].value == pytest.approx(60)

@@ -15,8 +15,9 @@ from unsc.errors import InvalidData, InvalidRequest
 from unsc.evaluation import membership
 from unsc.evaluation.membership import confidence_attack, relative_attack, retained_privacy, shadow_attack
 from unsc.evaluation.shared.case import Case, Part, References, Shadows
-from unsc.evaluation.shared.measures import measure
+from unsc.evaluation.shared.metrics import measure
 from unsc.methods.logit_mask import LogitMask
+from unsc.request import Request
 
 GONE = 3
 
@@ -78,7 +79,7 @@ def of_classes(noisy: tuple[Batch, Batch], halves: tuple[tuple[nn.Module, ...], 
     parts = split(train, test, gone, test.labels == GONE)
     references = References(models, {"forget_train": saw[:, gone], "retain_train": saw[:, ~gone]})
     original, retrained, twin = memorise(train, 0), memorise(train[~gone], 1), memorise(train[~gone], 2)
-    return Case(original, 10, (GONE,), parts, original, retrained, twin, references)
+    return Case(original, Request.for_classes([GONE], 10), parts, original, retrained, twin, references)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +90,7 @@ def of_records(noisy: tuple[Batch, Batch], halves: tuple[tuple[nn.Module, ...], 
     parts = split(train, test, gone, torch.arange(len(test)) % 2 == 0)
     references = References(models, {"forget_train": saw[:, gone], "retain_train": saw[:, ~gone]})
     original, retrained = of_classes.model, memorise(train[~gone], 3)
-    return Case(original, 10, None, parts, original, retrained, references=references)
+    return Case(original, Request.for_records(None, 10), parts, original, retrained, references=references)
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +220,7 @@ def exchangeable(seed: int, scale: float) -> Case:
         model.shift.data = torch.randn(4, generator=g)
         references.append(model)
     saw: dict[Part, Tensor] = {"forget_train": torch.rand(4, 100, generator=g) < 0.5}
-    return Case(Lookup(), 4, (0,), parts, references=References(tuple(references), saw))
+    return Case(Lookup(), Request.for_classes([0], 4), parts, references=References(tuple(references), saw))
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e4])
@@ -290,7 +291,7 @@ def test_retained_privacy_is_a_difference_to_the_original(of_records: Case) -> N
 def test_the_paired_interval_is_narrower_than_that_of_one_attack(of_records: Case) -> None:
     """Two models that hardly differ are compared on the same draws."""
     assert isinstance(of_records.model, nn.Sequential)
-    near = nn.Sequential(*of_records.model[:-1], nn.Linear(96, 10))
+    near = nn.Sequential(*list(of_records.model)[:-1], nn.Linear(96, 10))
     last = of_records.model[-1]
     assert isinstance(last, nn.Linear)
     near[-1].weight.data, near[-1].bias.data = 0.95 * last.weight.data, last.bias.data.clone()

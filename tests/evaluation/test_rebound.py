@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from unsc.errors import InvalidData
 from unsc.evaluation.rebound import rebound_after_later_request
 from unsc.evaluation.shared.case import Case, Later
-from unsc.evaluation.shared.measures import measure
+from unsc.evaluation.shared.metrics import measure
 
 
 class Masked(nn.Module):

@@ -14,13 +14,14 @@ from unsc.batches import Batch
 from unsc.errors import InvalidRequest, UnsupportedModel
 from unsc.evaluation.relearning import SAMPLES, WithNewHead, draw, relearning
 from unsc.evaluation.shared.case import Case
-from unsc.evaluation.shared.measures import Value, measure
+from unsc.evaluation.shared.metrics import Value, measure
 from unsc.methods.logit_mask import LogitMask
+from unsc.request import Request
 
 
 @pytest.fixture(scope="module")
 def original(digits_model, digits_parts, digits_retrained) -> dict[str, Value]:
-    return relearning(Case(digits_model, 10, (3,), digits_parts, retrained=digits_retrained))
+    return relearning(Case(digits_model, Request.for_classes([3], 10), digits_parts, retrained=digits_retrained))
 
 
 def test_the_original_has_it_back_at_once_and_the_retrained_model_has_not(original: dict[str, Value]) -> None:
@@ -47,7 +48,7 @@ def test_a_mask_does_not_stop_the_attacker(
     """It gets what it gets from the original, and neither the mask nor the network is changed by it."""
     masked = LogitMask(digits_model, [3])
     before = copy.deepcopy(masked.state_dict())
-    case = Case(masked, 10, (3,), digits_parts)
+    case = Case(masked, Request.for_classes([3], 10), digits_parts)
     found = relearning(case)
     assert measure(case, ["forget_test_acc"]).values["forget_test_acc"].value == 0
     assert {name: v.value for name, v in found.items()} == {name: v.value for name, v in original.items()}
@@ -116,4 +117,4 @@ def test_classes_take_turns() -> None:
 
 def test_records_are_not_relearned(digits_case: Case) -> None:
     with pytest.raises(InvalidRequest, match="whole classes only"):
-        relearning(replace(digits_case, classes=None))
+        relearning(replace(digits_case, request=Request.for_records(None, 10)))

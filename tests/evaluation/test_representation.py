@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from unsc.evaluation.representation import alignment_with_retraining, probe_recall
 from unsc.evaluation.shared.case import Case
-from unsc.evaluation.shared.measures import Value, measure
+from unsc.evaluation.shared.metrics import Value, measure
 from unsc.methods.logit_mask import LogitMask
+from unsc.request import Request
 
 
 class Deeper(nn.Module):
@@ -31,7 +32,7 @@ class Deeper(nn.Module):
 @pytest.fixture(scope="module")
 def original(digits_model, digits_parts, digits_retrained) -> dict[str, Value]:
     """The probes of the original, with the retrained model's beside them."""
-    return probe_recall(Case(digits_model, 10, (3,), digits_parts, retrained=digits_retrained))
+    return probe_recall(Case(digits_model, Request.for_classes([3], 10), digits_parts, retrained=digits_retrained))
 
 
 def test_probes_see_behind_a_mask(original: dict[str, Value], digits_case: Case) -> None:

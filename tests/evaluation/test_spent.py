@@ -9,7 +9,7 @@ import pytest
 from unsc.cost import Cost
 from unsc.errors import InvalidRequest
 from unsc.evaluation.shared.case import Case
-from unsc.evaluation.shared.measures import Measured, measure
+from unsc.evaluation.shared.metrics import Measured, measure
 
 NAMES = ["seconds", "seconds_share", "peak_mib", "memory_share"]
 

@@ -9,8 +9,10 @@ from torch import Tensor, nn
 from unsc.batches import Batch
 from unsc.cost import Cost
 from unsc.evaluation.shared.case import Case
-from unsc.evaluation.shared.measures import measure
-from unsc.evaluation.utility import accuracies, share_by_class, wilson
+from unsc.evaluation.shared.metrics import measure
+from unsc.evaluation.shared.shares import share_by_class, wilson
+from unsc.evaluation.utility import accuracies
+from unsc.request import Request
 
 
 class Shifted(nn.Module):
@@ -52,7 +54,7 @@ PARTS = {
 
 
 def case(model: nn.Module, **more: object) -> Case:
-    return Case(model, 4, (3,), PARTS, **more)  # type: ignore[arg-type]
+    return Case(model, Request.for_classes([3], 4), PARTS, **more)  # type: ignore[arg-type]
 
 
 def test_accuracies_are_counted() -> None:

@@ -13,7 +13,8 @@ from unsc.batches import Batch
 from unsc.bench.networks import digits_cnn
 from unsc.errors import UnsupportedModel
 from unsc.methods import Problem
-from unsc.methods.bad_teacher import _mixture, bad_teacher, newly_initialised, taught
+from unsc.methods.bad_teacher import bad_teacher, marked_batches, newly_initialised, taught
+from unsc.request import Request
 
 SETTINGS = {"lr": 0.01, "epochs": 5, "batch_size": 64}
 
@@ -29,7 +30,7 @@ def test_new_parameters_are_those_of_a_new_network(digits_model: nn.Module) -> N
         torch.manual_seed(5)
         fresh = digits_cnn()
     state = torch.random.get_rng_state()
-    again = newly_initialised(Problem(digits_model, 10, (3,)).copy(), 5)
+    again = newly_initialised(Problem(digits_model, Request.for_classes([3], 10)).copy(), 5)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert all(map(torch.equal, again.state_dict().values(), fresh.state_dict().values()))
 
@@ -62,15 +63,15 @@ def test_each_sample_has_its_teacher() -> None:
     labels = torch.zeros(10, dtype=torch.long)
     forget = TensorDataset(torch.arange(5.0)[:, None], labels[:5])
     retain = TensorDataset(torch.arange(100.0, 110.0)[:, None], labels)
-    problem = Problem(nn.Linear(1, 2), 2, None, forget=forget, retain=retain)
-    batches, total = _mixture(problem, 0.5, 4, 2)
+    problem = Problem(nn.Linear(1, 2), Request.for_records(None, 2), forget=forget, retain=retain)
+    batches, total = marked_batches(problem, 0.5, 4, 2)
     found = list(batches)
     assert len(found) == total == 6 and [len(b) for b in found] == [4, 4, 2] * 2
     epochs = [torch.cat([b.inputs[:, 0] for b in part]).tolist() for part in (found[:3], found[3:])]
     assert sorted(epochs[0]) == sorted(epochs[1]) and epochs[0] != epochs[1]
     assert sorted(epochs[0])[:5] == [0, 1, 2, 3, 4] and len(set(epochs[0])) == 10
     assert all(torch.equal(b.labels, (b.inputs[:, 0] < 100).long()) for b in found)
-    other = torch.cat([b.inputs[:, 0] for b in _mixture(replace(problem, seed=1), 0.5, 4, 1)[0]])
+    other = torch.cat([b.inputs[:, 0] for b in marked_batches(replace(problem, seed=1), 0.5, 4, 1)[0]])
     assert sorted(other.tolist()) != sorted(epochs[0])
 
 
@@ -86,7 +87,7 @@ def test_one_step_by_hand() -> None:
     torch.manual_seed(0)
     model, good, bad = (nn.Linear(4, 3, bias=False).double() for _ in range(3))
     data = [TensorDataset(torch.eye(4).double()[part], torch.zeros(2, dtype=torch.long)) for part in ([0, 1], [2, 3])]
-    problem = Problem(model, 3, None, forget=data[0], retain=data[1])
+    problem = Problem(model, Request.for_records(None, 3), forget=data[0], retain=data[1])
     student = taught(problem, good, bad, lr=0.5, epochs=1, retain_share=1.0, temperature=2.0, batch_size=4)
     teachers = torch.cat([bad.weight[:, :2], good.weight[:, 2:]], dim=1)
     q, p = (torch.softmax(w / 2.0, dim=0) for w in (model.weight, teachers))

@@ -15,6 +15,7 @@ from unsc.errors import InvalidRequest
 from unsc.methods import Problem
 from unsc.methods.boundary_expand import boundary_expand
 from unsc.methods.shared.registry import find
+from unsc.request import Request
 
 
 def _accuracy(model: nn.Module, batch: Batch) -> float:
@@ -36,16 +37,18 @@ def test_equals_training_a_wider_layer_and_cutting_it(bias: bool) -> None:
     shadow = torch.randn(1, 5, generator=torch.Generator().manual_seed(7)) * (2 / (5 + 4)) ** 0.5
     with torch.no_grad():
         wide[0].load_state_dict(model[0].state_dict())
-        wide[2].weight.copy_(torch.cat([model[2].weight, shadow]))
+        wide.get_parameter("2.weight").copy_(torch.cat([model.get_parameter("2.weight"), shadow]))
         if bias:
-            wide[2].bias.copy_(torch.cat([model[2].bias, torch.zeros(1)]))
+            wide.get_parameter("2.bias").copy_(torch.cat([model.get_parameter("2.bias"), torch.zeros(1)]))
     optimizer = torch.optim.SGD(wide.parameters(), lr=0.1, momentum=0.9)
     for _ in range(5):
         optimizer.zero_grad()
         F.cross_entropy(wide(inputs), torch.full((6,), 3)).backward()
         optimizer.step()
     data = TensorDataset(inputs, torch.zeros(6, dtype=torch.long))
-    found = boundary_expand(Problem(model, 3, (0,), forget=data, seed=7), lr=0.1, epochs=5, batch_size=6)
+    found = boundary_expand(
+        Problem(model, Request.for_classes([0], 3), forget=data, seed=7), lr=0.1, epochs=5, batch_size=6
+    )
     torch.testing.assert_close(found(inputs), wide(inputs)[:, :3])
     assert not torch.allclose(found(inputs), model(inputs), atol=1e-2)
 
@@ -69,13 +72,13 @@ def test_hooks_go_even_if_training_fails() -> None:
 
     bad = TensorDataset(torch.cat([inputs, torch.full((1, 4), 1e38)]), torch.zeros(7, dtype=torch.long))
     with pytest.raises(ArithmeticError):
-        boundary_expand(Watched(model, 3, (0,), forget=bad), lr=1e38, epochs=3, batch_size=2)
+        boundary_expand(Watched(model, Request.for_classes([0], 3), forget=bad), lr=1e38, epochs=3, batch_size=2)
     assert kept and not any(m._forward_hooks for m in kept[0].modules())
 
 
 def test_records_are_refused(digits_problem: Problem) -> None:
     with pytest.raises(InvalidRequest, match="classes only"):
-        find("boundary_expand").check(replace(digits_problem, classes=None))
+        find("boundary_expand").check(replace(digits_problem, request=Request.for_records(None, 10)))
 
 
 def test_a_class_is_forgotten(digits_problem: Problem, digits_parts: dict) -> None:

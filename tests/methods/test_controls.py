@@ -14,6 +14,7 @@ from unsc.methods.bias_shift import bias_shift
 from unsc.methods.head_only import head_only
 from unsc.methods.logit_mask import LogitMask, logit_mask
 from unsc.methods.shared.registry import find
+from unsc.request import Request
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def two_classes(digits, digits_problem: Problem) -> Problem:
     """Classes 3 and 7 are to be forgotten."""
     gone = torch.isin(digits.train.tensors[1], torch.tensor([3, 7]))
     forget, retain = (Subset(digits.train, part.nonzero().flatten().tolist()) for part in (gone, ~gone))
-    return replace(digits_problem, classes=(3, 7), forget=forget, retain=retain)
+    return replace(digits_problem, request=Request.for_classes([3, 7], 10), forget=forget, retain=retain)
 
 
 def changed(model: nn.Module, original: nn.Module) -> set[str]:
@@ -61,6 +62,7 @@ def test_mask_and_shift_leave_the_other_logits_alone(two_classes: Problem, digit
 def test_only_the_last_layer_changes(two_classes: Problem, digits, control, parts: set[str]) -> None:
     model = control(two_classes)
     assert changed(model, two_classes.model) == parts
+    assert isinstance(two_classes.model, nn.Sequential)
     with torch.no_grad():
         assert torch.equal(model[:14](digits.test.tensors[0]), two_classes.model[:14](digits.test.tensors[0]))
     assert all(p.requires_grad for p in model.parameters())
@@ -79,20 +81,20 @@ def hand_made(bias: bool) -> Problem:
         if bias:
             model.bias.fill_(0.5)
     samples = torch.tensor([[5.0, 3.0, 1.0], [5.0, 4.5, 1.0], [1.0, 4.0, 3.0]], dtype=torch.float64)
-    return Problem(model, 3, (0,), forget=TensorDataset(samples, torch.zeros(3, dtype=torch.long)))
+    return Problem(model, Request.for_classes([0], 3), forget=TensorDataset(samples, torch.zeros(3, dtype=torch.long)))
 
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_the_shift_is_just_enough(bias: bool) -> None:
     """The first sample needs most: its lead of 2 and a hair more."""
     problem = hand_made(bias)
-    found = bias_shift(problem).bias.detach() - (0.5 if bias else 0.0)
+    found = bias_shift(problem).get_parameter("bias").detach() - (0.5 if bias else 0.0)
     assert -2.001 < found[0] < -2 and found[1:].abs().max() == 0
 
 
 def test_a_class_that_leads_nowhere_is_not_shifted() -> None:
-    problem = replace(hand_made(True), classes=(0, 2))
-    found = bias_shift(problem).bias.detach() - 0.5
+    problem = replace(hand_made(True), request=Request.for_classes([0, 2], 3))
+    found = bias_shift(problem).get_parameter("bias").detach() - 0.5
     assert -2.001 < found[0] < -2 and found[2] == 0
 
 
@@ -113,8 +115,10 @@ def test_one_step_of_the_head_by_hand() -> None:
     problem = replace(hand_made(True), forget=parts[0], retain=parts[1])
     found = head_only(problem, lr=0.1, max_passes=1)
     wrong = (x + 0.5).softmax(dim=1) - torch.eye(3, dtype=torch.float64)[[1, 2]]
-    torch.testing.assert_close(found.weight.detach(), torch.eye(3, dtype=torch.float64) - 0.1 * wrong.T @ x)
-    torch.testing.assert_close(found.bias.detach(), 0.5 - 0.1 * wrong.sum(dim=0))
+    torch.testing.assert_close(
+        found.get_parameter("weight").detach(), torch.eye(3, dtype=torch.float64) - 0.1 * wrong.T @ x
+    )
+    torch.testing.assert_close(found.get_parameter("bias").detach(), 0.5 - 0.1 * wrong.sum(dim=0))
 
 
 def test_records_leave_their_own_class(digits_problem: Problem, digits) -> None:
@@ -122,7 +126,10 @@ def test_records_leave_their_own_class(digits_problem: Problem, digits) -> None:
     chosen = some.nonzero().flatten()[:5].tolist()
     rest = [i for i in range(len(some)) if i not in chosen]
     problem = replace(
-        digits_problem, classes=None, forget=Subset(digits.train, chosen), retain=Subset(digits.train, rest)
+        digits_problem,
+        request=Request.for_records(None, 10),
+        forget=Subset(digits.train, chosen),
+        retain=Subset(digits.train, rest),
     )
     model = head_only(problem)
     with torch.no_grad():

@@ -15,6 +15,7 @@ from unsc.datasets import read
 from unsc.errors import InvalidRequest
 from unsc.logits import accuracy
 from unsc.methods import Choice, Problem, Range, apply, methods
+from unsc.request import Request
 
 METHODS = methods()
 ASKED = {
@@ -55,7 +56,7 @@ def test_the_default_of_a_searched_setting_lies_where_it_is_searched(name: str) 
 def test_what_a_method_needs_is_asked_for(name: str, digits_problem: Problem) -> None:
     """Without it there is a message; and nothing is needed that is not said to be."""
     method = METHODS[name]
-    bare = Problem(digits_problem.model, 10, (3,), seed=1)
+    bare = Problem(digits_problem.model, Request.for_classes([3], 10), seed=1)
     if method.needs:
         with pytest.raises(InvalidRequest, match=f"{name} needs"):
             apply(method, bare)
@@ -102,7 +103,7 @@ def test_records_are_forgotten_more_than_others(
     """Their loss rises by at least so much, and so many times as much as that of the others."""
     order = torch.randperm(len(digits.train), generator=torch.Generator().manual_seed(0)).tolist()
     forget, retain = Subset(digits.train, order[:60]), Subset(digits.train, order[60:])
-    problem = replace(digits_problem, classes=None, forget=forget, retain=retain)
+    problem = replace(digits_problem, request=Request.for_records(None, 10), forget=forget, retain=retain)
     model = apply(METHODS[name], problem, **settings).model
     assert model is not None
     gone, kept = read(forget, range(60)), read(retain, range(len(retain)))

@@ -11,8 +11,9 @@ from torch.utils.data import Subset, TensorDataset
 
 from unsc.batches import as_batch
 from unsc.evaluation.accuracy import evaluate
-from unsc.methods import Problem
+from unsc.methods import NO_DATA, Problem
 from unsc.methods.finetune import finetune
+from unsc.request import Request
 
 X = torch.tensor([[1.0, 2.0], [-1.0, 0.5], [0.3, -2.0], [2.0, 1.0]], dtype=torch.float64)
 Y = torch.tensor([0, 1, 2, 0])
@@ -34,7 +35,7 @@ def same(a: nn.Module, b: nn.Module) -> bool:
 
 def test_two_steps_are_sgd_with_momentum_and_decay() -> None:
     model = linear()
-    problem = Problem(model, 3, (2,), retain=TensorDataset(X, Y))
+    problem = Problem(model, Request.for_classes([2], 3), retain=TensorDataset(X, Y))
     w0 = model.weight.detach().clone()
     v1 = gradient(w0, X, Y) + 0.1 * w0
     w1 = w0 - 0.5 * v1
@@ -47,7 +48,7 @@ def test_two_steps_are_sgd_with_momentum_and_decay() -> None:
 def test_it_never_reads_forgotten_samples(digits_problem: Problem) -> None:
     """The same result without them, so they need not be there."""
     settings = {"lr": 0.01, "epochs": 1}
-    assert same(finetune(digits_problem, **settings), finetune(replace(digits_problem, forget=None), **settings))
+    assert same(finetune(digits_problem, **settings), finetune(replace(digits_problem, forget=NO_DATA), **settings))
 
 
 def test_digits_fade_but_the_rest_stays(digits_problem: Problem, digits_parts: dict) -> None:
@@ -69,7 +70,7 @@ def test_records(digits_problem: Problem) -> None:
     """Training goes on with the other samples, of all classes."""
     data = digits_problem.retain.dataset  # type: ignore[union-attr]
     forget, retain = Subset(data, range(20)), Subset(data, range(20, len(data)))
-    model = finetune(Problem(digits_problem.model, 10, None, forget, retain), epochs=1)
+    model = finetune(Problem(digits_problem.model, Request.for_records(None, 10), forget, retain), epochs=1)
     assert evaluate(model, retain_test=retain, forget_test=forget).retain_test_acc > 99
     batch = as_batch(data[20:])
     losses = [F.cross_entropy(m(batch.inputs), batch.labels).item() for m in (model, digits_problem.model)]

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.utils.data import Subset, TensorDataset
+from typed import tensors_of
 
 from unsc.batches import Batch
 from unsc.errors import InvalidRequest
@@ -15,35 +16,36 @@ from unsc.evaluation import evaluate
 from unsc.methods import Problem
 from unsc.methods.fisher import fisher, inverse
 from unsc.methods.shared.importance import true_fisher
+from unsc.request import Request
 
 
-def linear_problem(classes: tuple[int, ...] | None) -> Problem:
+def linear_problem(asked: Request) -> Problem:
     """Two linear layers and 40 random samples of 3 classes; 40 hidden units are dead, without any information."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(5, 400), nn.Tanh(), nn.Linear(400, 3)).double()
     with torch.no_grad():
-        model[0].weight[:40] = 0
-        model[0].bias[:40] = 0
+        model.get_parameter("0.weight")[:40] = 0
+        model.get_parameter("0.bias")[:40] = 0
     retain = TensorDataset(torch.randn(40, 5), torch.arange(40) % 3)
-    return Problem(model, 3, classes, retain=retain)
+    return Problem(model, asked, retain=retain)
 
 
-def differences(problem: Problem, **settings: float) -> dict[str, torch.Tensor]:
+def differences(problem: Problem, *, alpha: float = 1e-6) -> dict[str, torch.Tensor]:
     original = dict(problem.model.named_parameters())
-    return {n: (p - original[n]).detach() for n, p in fisher(problem, **settings).named_parameters()}
+    return {n: (p - original[n]).detach() for n, p in fisher(problem, alpha=alpha).named_parameters()}
 
 
 def test_without_noise_records_change_nothing_and_classes_their_own_rows_of_the_head() -> None:
-    assert all((d == 0).all() for d in differences(linear_problem(None), alpha=0.0).values())
-    for name, d in differences(linear_problem((1,)), alpha=0.0).items():
+    assert all((d == 0).all() for d in differences(linear_problem(Request.for_records(None, 3)), alpha=0.0).values())
+    for name, d in differences(linear_problem(Request.for_classes([1], 3)), alpha=0.0).items():
         changed = d.flatten(1).abs().sum(dim=1) if d.dim() > 1 else d
         assert changed.nonzero().flatten().tolist() == ([1] if name.startswith("2.") else [])
 
 
 def test_the_noise_has_the_published_variance() -> None:
     """Over many seeds: the mean square over each parameter's units of noise / predicted deviation is 1."""
-    problem, alpha = linear_problem(None), 1e-3
-    data = problem.retain.tensors
+    problem, alpha = linear_problem(Request.for_records(None, 3)), 1e-3
+    data = tensors_of(problem.retain)
     information = true_fisher(problem.model, [Batch(data[0].double(), data[1])], lambda: None)
     predicted = {
         "0.weight": alpha * (1 / (information["0.weight"] + 1e-8)).clamp(max=1e3).mean(dim=1, keepdim=True),
@@ -60,8 +62,8 @@ def test_the_noise_has_the_published_variance() -> None:
 
 
 def test_a_forgotten_class_starts_again_from_noise() -> None:
-    problem = linear_problem((1,))
-    heads = [fisher(replace(problem, seed=s)).get_submodule("2").weight[1].detach() for s in range(10)]
+    problem = linear_problem(Request.for_classes([1], 3))
+    heads = [fisher(replace(problem, seed=s)).get_parameter("2.weight")[1].detach() for s in range(10)]
     fresh = torch.stack(heads)
     assert abs(fresh.square().mean() - 1e-3) < 5e-3 * (2 / fresh.numel()) ** 0.5
 
@@ -73,8 +75,8 @@ def test_power_and_limit() -> None:
 
 
 def test_frozen_parameters_stay() -> None:
-    problem = linear_problem((1,))
-    problem.model[0].weight.requires_grad_(False)
+    problem = linear_problem(Request.for_classes([1], 3))
+    problem.model.get_parameter("0.weight").requires_grad_(False)
     moved = differences(problem)
     assert (moved["0.weight"] == 0).all() and (moved["0.bias"] != 0).any()
 
@@ -94,7 +96,7 @@ def test_with_little_noise_a_class_is_hidden_by_its_row_alone(digits_problem: Pr
     assert evaluate(model, retain_test=gone, forget_test=gone).forget_test_acc < 5
     before = evaluate(original, retain_test=gone, forget_test=gone).forget_test_acc
     with torch.no_grad():
-        for ours, theirs in zip(model[-1].parameters(), original[-1].parameters(), strict=True):
+        for ours, theirs in zip(*(m.get_submodule("14").parameters() for m in (model, original)), strict=True):
             ours[3] = theirs[3]
     assert evaluate(model, retain_test=gone, forget_test=gone).forget_test_acc == pytest.approx(before, abs=3)
 

@@ -12,9 +12,10 @@ from torch.utils.data import Subset, TensorDataset
 
 from unsc.errors import InvalidRequest
 from unsc.evaluation.accuracy import evaluate
-from unsc.methods import Problem
+from unsc.methods import NO_DATA, Problem
 from unsc.methods.finetune import finetune
 from unsc.methods.l1_sparse import l1_sparse
+from unsc.request import Request
 
 X = torch.tensor([[1.0, 2.0], [-1.0, 0.5], [0.3, -2.0], [2.0, 1.0]], dtype=torch.float64)
 Y = torch.tensor([0, 1, 2, 0])
@@ -38,7 +39,7 @@ def test_the_penalty_falls_from_all_to_none() -> None:
     for left in (1, 2 / 3, 1 / 3):
         v = 0.9 * v + gradient(w, X, Y) + left * 0.2 * w.sign()
         w = w - 0.05 * v
-    problem = Problem(model, 3, None, retain=TensorDataset(X, Y))
+    problem = Problem(model, Request.for_records(None, 3), retain=TensorDataset(X, Y))
     result = l1_sparse(problem, lr=0.05, epochs=3, penalty=0.2, batch_size=4, weight_decay=0)
     torch.testing.assert_close(result.weight, w)
     assert torch.equal(model.weight, w0)
@@ -53,7 +54,7 @@ def test_digits_are_forgotten_and_weights_shrink(digits_problem: Problem) -> Non
     """Without the forgotten samples."""
     before = {name: value.clone() for name, value in digits_problem.model.state_dict().items()}
     settings = {"lr": 0.05, "epochs": 5, "penalty": 5e-3}
-    model = l1_sparse(replace(digits_problem, forget=None), **settings)
+    model = l1_sparse(replace(digits_problem, forget=NO_DATA), **settings)
     found = evaluate(model, retain_test=digits_problem.retain, forget_test=digits_problem.forget)  # type: ignore[arg-type]
     assert found.forget_test_acc < 20 and found.retain_test_acc > 95
 
@@ -68,7 +69,9 @@ def test_records(digits_problem: Problem) -> None:
     """The other samples of all classes stay right."""
     data = digits_problem.retain.dataset  # type: ignore[union-attr]
     forget, retain = Subset(data, range(20)), Subset(data, range(20, len(data)))
-    model = l1_sparse(Problem(digits_problem.model, 10, None, forget, retain), epochs=1, penalty=1e-3)
+    model = l1_sparse(
+        Problem(digits_problem.model, Request.for_records(None, 10), forget, retain), epochs=1, penalty=1e-3
+    )
     assert evaluate(model, retain_test=retain, forget_test=forget).retain_test_acc > 99
 
 

@@ -16,6 +16,7 @@ from unsc.methods import Problem
 from unsc.methods.finetune import finetune
 from unsc.methods.gradient_ascent import gradient_ascent
 from unsc.methods.neggrad_plus import neggrad_plus
+from unsc.request import Request
 
 X = torch.tensor([[1.0, 2.0], [-1.0, 0.5], [0.3, -2.0], [2.0, 1.0]], dtype=torch.float64)
 Y = torch.tensor([0, 1, 0, 1])
@@ -31,13 +32,13 @@ def same(a: nn.Module, b: nn.Module) -> bool:
     return all(map(torch.equal, a.state_dict().values(), b.state_dict().values()))
 
 
-@pytest.mark.parametrize(("classes", "label"), [((2,), 2), (None, 1)])
-def test_one_step_is_the_weighted_difference(classes: tuple[int, ...] | None, label: int) -> None:
+@pytest.mark.parametrize(("asked", "label"), [(Request.for_classes([2], 3), 2), (Request.for_records(None, 3), 1)])
+def test_one_step_is_the_weighted_difference(asked: Request, label: int) -> None:
     """For classes and records alike, and the user's model is as it was."""
     torch.manual_seed(0)
     model = nn.Linear(2, 3, bias=False).double()
     w0, labels = model.weight.detach().clone(), torch.full((2,), label)
-    problem = Problem(model, 3, classes, TensorDataset(GONE, labels), TensorDataset(X, Y))
+    problem = Problem(model, asked, TensorDataset(GONE, labels), TensorDataset(X, Y))
     result = neggrad_plus(problem, lr=0.1, epochs=1, forget_weight=0.3, batch_size=4, weight_decay=0, limit=100)
     step = 0.7 * gradient(w0, X, Y) - 0.3 * gradient(w0, GONE, labels)
     torch.testing.assert_close(result.weight, w0 - 0.1 * step)
@@ -62,7 +63,9 @@ def test_digits_are_forgotten(digits_problem: Problem) -> None:
 def test_records_get_worse_where_fine_tuning_makes_them_better(digits_problem: Problem) -> None:
     data = digits_problem.retain.dataset  # type: ignore[union-attr]
     x, y = data[:40]
-    problem = Problem(digits_problem.model, 10, None, Subset(data, range(40)), Subset(data, range(40, len(data))))
+    problem = Problem(
+        digits_problem.model, Request.for_records(None, 10), Subset(data, range(40)), Subset(data, range(40, len(data)))
+    )
     pushed, tuned = neggrad_plus(problem, epochs=1, forget_weight=0.3), finetune(problem, epochs=1)
     with torch.no_grad():
         up, was, down = (F.cross_entropy(m(x), y).item() for m in (pushed, digits_problem.model, tuned))

@@ -12,7 +12,8 @@ from torch.utils.data import Subset, TensorDataset
 
 from unsc.evaluation.accuracy import evaluate
 from unsc.methods import Problem
-from unsc.methods.random_label import _mixed, random_label, random_labels
+from unsc.methods.random_label import random_label, random_labels, relabelled_batches
+from unsc.request import Request
 
 X = torch.tensor([[1.0, 2.0], [-1.0, 0.5], [0.3, -2.0], [2.0, 1.0]], dtype=torch.float64)
 GONE = torch.tensor([[0.5, 0.5], [-2.0, 1.0]], dtype=torch.float64)
@@ -27,13 +28,15 @@ def same(a: nn.Module, b: nn.Module) -> bool:
     return all(map(torch.equal, a.state_dict().values(), b.state_dict().values()))
 
 
-@pytest.mark.parametrize(("classes", "own"), [((1,), [1, 1]), (None, [1, 0])])
-def test_one_step_where_one_label_is_possible(classes: tuple[int, ...] | None, own: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("asked", "own"), [(Request.for_classes([1], 2), [1, 1]), (Request.for_records(None, 2), [1, 0])]
+)
+def test_one_step_where_one_label_is_possible(asked: Request, own: list[int]) -> None:
     """Of two classes, a forgotten sample can go to the other one only; two such samples join four retained ones."""
     torch.manual_seed(0)
     model = nn.Linear(2, 2, bias=False).double()
     w0, y = model.weight.detach().clone(), torch.tensor([0, 1, 0, 1])
-    problem = Problem(model, 2, classes, TensorDataset(GONE, torch.tensor(own)), TensorDataset(X, y))
+    problem = Problem(model, asked, TensorDataset(GONE, torch.tensor(own)), TensorDataset(X, y))
     result = random_label(problem, lr=0.1, epochs=1, batch_size=4)
     step = gradient(w0, torch.cat([X, GONE]), torch.cat([y, 1 - torch.tensor(own)]))
     torch.testing.assert_close(result.weight, w0 - 0.1 * step)
@@ -43,11 +46,11 @@ def test_one_step_where_one_label_is_possible(classes: tuple[int, ...] | None, o
 def test_labels_are_never_removed_ones_and_all_others_alike() -> None:
     """6,000 draws: of classes, those that stay; of records, all but their own. Within 5 standard deviations."""
     labels = torch.arange(6).repeat(1000)
-    of_classes = Problem(nn.Linear(1, 6), 6, (1, 4))
+    of_classes = Problem(nn.Linear(1, 6), Request.for_classes([1, 4], 6))
     drawn = random_labels(of_classes, labels, of_classes.generator()).bincount(minlength=6)
     assert drawn[[1, 4]].tolist() == [0, 0]
     assert (drawn[[0, 2, 3, 5]] - 1500).abs().max() < 5 * (6000 * 0.25 * 0.75) ** 0.5
-    of_records = Problem(nn.Linear(1, 6), 6, None)
+    of_records = Problem(nn.Linear(1, 6), Request.for_records(None, 6))
     drawn = (random_labels(of_records, labels, of_records.generator()) - labels).remainder(6).bincount(minlength=6)
     assert drawn[0] == 0
     assert (drawn[1:] - 1200).abs().max() < 5 * (6000 * 0.2 * 0.8) ** 0.5
@@ -59,7 +62,11 @@ def test_every_batch_holds_both_kinds(forgotten: int, in_a_batch: int) -> None:
     x = torch.arange(100.0 + forgotten)[:, None]
     forget = TensorDataset(-1 - x[:forgotten], torch.zeros(forgotten, dtype=torch.int64))
     retain = TensorDataset(x[:100], torch.ones(100, dtype=torch.int64))
-    batches = list(_mixed(Problem(nn.Linear(1, 3), 3, (0,), forget, retain), epochs=2, batch_size=8))
+    batches = list(
+        relabelled_batches(
+            Problem(nn.Linear(1, 3), Request.for_classes([0], 3), forget, retain), epochs=2, batch_size=8
+        )
+    )
     gone = [batch.inputs[batch.inputs < 0] for batch in batches]
     assert len(batches) == 2 * 13 and {len(g) for g in gone} - {1} <= {in_a_batch}
     kept = torch.cat([batch.inputs[batch.inputs >= 0] for batch in batches])
@@ -70,7 +77,10 @@ def test_every_batch_holds_both_kinds(forgotten: int, in_a_batch: int) -> None:
 def test_the_seed_decides_the_labels(digits_problem: Problem) -> None:
     some = replace(digits_problem, retain=Subset(digits_problem.retain, range(200)))  # type: ignore[arg-type]
     alike = replace(some, forget=Subset(some.forget, [0] * 100))  # type: ignore[arg-type]
-    drawn = [[b.labels[:20].tolist() for b in _mixed(replace(alike, seed=s), epochs=1, batch_size=40)] for s in (0, 1)]
+    drawn = [
+        [b.labels[:20].tolist() for b in relabelled_batches(replace(alike, seed=s), epochs=1, batch_size=40)]
+        for s in (0, 1)
+    ]
     assert drawn[0] != drawn[1]
 
 
@@ -87,7 +97,9 @@ def test_records_lose_their_labels(digits_problem: Problem) -> None:
     data = digits_problem.retain.dataset  # type: ignore[union-attr]
     x, y = data[:40]
     retain = Subset(data, range(40, len(data)))
-    model = random_label(Problem(digits_problem.model, 10, None, Subset(data, range(40)), retain), epochs=3)
+    model = random_label(
+        Problem(digits_problem.model, Request.for_records(None, 10), Subset(data, range(40)), retain), epochs=3
+    )
     with torch.no_grad():
         was, now = (F.cross_entropy(m(x), y).item() for m in (digits_problem.model, model))
     assert now > 5 * was

@@ -10,16 +10,17 @@ from torch.utils.data import TensorDataset
 
 from unsc.datasets import read
 from unsc.logits import logits_of
-from unsc.methods import Problem
+from unsc.methods import NO_DATA, Problem
 from unsc.methods.relabel import relabel
 from unsc.models import working_copy
+from unsc.request import Request
 
 
 def test_one_step_is_that_of_the_only_label_that_is_left() -> None:
     """Two classes, one forgotten: every sample gets the other label, so the step is known."""
     torch.manual_seed(0)
     model, x = nn.Linear(3, 2), torch.randn(5, 3)
-    problem = Problem(model, 2, (0,), forget=TensorDataset(x, torch.zeros(5, dtype=torch.long)))
+    problem = Problem(model, Request.for_classes([0], 2), forget=TensorDataset(x, torch.zeros(5, dtype=torch.long)))
     moved = relabel(problem, lr=0.1, epochs=1)
     # The gradient of the cross entropy by hand: (p - e_1) x, averaged over the samples.
     error = model(x).softmax(dim=1) - torch.tensor([0.0, 1.0])
@@ -28,7 +29,7 @@ def test_one_step_is_that_of_the_only_label_that_is_left() -> None:
 
 
 def test_it_forgets_and_what_stays_is_not_looked_at(digits_problem: Problem) -> None:
-    alone = replace(digits_problem, retain=None)
+    alone = replace(digits_problem, retain=NO_DATA)
     model = relabel(alone, lr=1e-3, epochs=10)
     working = working_copy(model)
     batch = read(digits_problem.forget, range(len(digits_problem.forget)))  # type: ignore[arg-type]

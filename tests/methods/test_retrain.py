@@ -11,8 +11,9 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 
 from unsc.datasets import read_labels
 from unsc.errors import InvalidRequest
-from unsc.methods import Problem, apply, find
+from unsc.methods import NO_DATA, Problem, apply, find, no_recipe
 from unsc.methods.retrain import retrain
+from unsc.request import Request
 
 DATA = TensorDataset(torch.arange(12.0).view(6, 2), torch.tensor([0, 1, 2, 0, 1, 2]))
 
@@ -29,17 +30,19 @@ class Recipe:
         return self.model
 
 
-@pytest.mark.parametrize(("classes", "gone"), [((1,), [1, 4]), (None, [0, 4])])
-def test_the_recipe_gets_what_stays_and_the_seed(classes: tuple[int, ...] | None, gone: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("asked", "gone"), [(Request.for_classes([1], 3), [1, 4]), (Request.for_records(None, 3), [0, 4])]
+)
+def test_the_recipe_gets_what_stays_and_the_seed(asked: Request, gone: list[int]) -> None:
     """For classes and records alike: every retained sample, no forgotten one, and the problem's seed, once."""
     kept = [i for i in range(6) if i not in gone]
     recipe = Recipe()
-    problem = Problem(nn.Linear(2, 3), 3, classes, Subset(DATA, gone), Subset(DATA, kept), recipe, seed=5)
+    problem = Problem(nn.Linear(2, 3), asked, Subset(DATA, gone), Subset(DATA, kept), recipe, seed=5)
     assert retrain(problem) is recipe.model
     ((dataset, seed),) = recipe.given
     assert seed == 5
     assert torch.equal(torch.stack([x for x, _ in dataset]), DATA.tensors[0][kept])  # type: ignore[attr-defined]
-    assert classes is None or 1 not in read_labels(dataset).tolist()
+    assert asked.kind == "records" or 1 not in read_labels(dataset).tolist()
 
 
 def test_digits_are_trained_as_the_recipe_does_it(digits_problem: Problem, digits_retrained: nn.Module) -> None:
@@ -48,8 +51,8 @@ def test_digits_are_trained_as_the_recipe_does_it(digits_problem: Problem, digit
     assert all(torch.equal(value, result[name]) for name, value in digits_retrained.state_dict().items())
 
 
-@pytest.mark.parametrize("missing", ["retain", "recipe"])
-def test_it_needs_what_stays_and_a_recipe(digits_problem: Problem, missing: str) -> None:
-    with pytest.raises(InvalidRequest, match="retrain needs"):
-        apply(find("retrain"), replace(digits_problem, **{missing: None}))
+def test_it_needs_what_stays_and_a_recipe(digits_problem: Problem) -> None:
+    for lacking in (replace(digits_problem, retain=NO_DATA), replace(digits_problem, recipe=no_recipe)):
+        with pytest.raises(InvalidRequest, match="retrain needs"):
+            apply(find("retrain"), lacking)
     assert find("retrain").defaults == {}

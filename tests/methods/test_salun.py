@@ -13,6 +13,7 @@ from unsc.evaluation.accuracy import evaluate
 from unsc.methods import Problem
 from unsc.methods.random_label import random_label
 from unsc.methods.salun import salient, salun
+from unsc.request import Request
 
 
 def same(a: nn.Module, b: nn.Module) -> bool:
@@ -21,7 +22,9 @@ def same(a: nn.Module, b: nn.Module) -> bool:
 
 def of_records(problem: Problem) -> Problem:
     data = problem.retain.dataset  # type: ignore[union-attr]
-    return Problem(problem.model, 10, None, Subset(data, range(40)), Subset(data, range(40, len(data))))
+    return Problem(
+        problem.model, Request.for_records(None, 10), Subset(data, range(40)), Subset(data, range(40, len(data)))
+    )
 
 
 @pytest.mark.parametrize("kind", ["classes", "records"])
@@ -42,7 +45,7 @@ def test_the_mask_is_the_largest_gradients_of_all_weights() -> None:
     error = (x @ model.weight.T + model.bias).softmax(dim=1).detach() - F.one_hot(y, 3)
     sizes = torch.cat([(error.T @ x).flatten(), error.sum(dim=0)]).abs()
     expected = sizes >= sizes.sort(descending=True).values[5]
-    problem = Problem(model, 3, (1,), forget=TensorDataset(x, y))
+    problem = Problem(model, Request.for_classes([1], 3), forget=TensorDataset(x, y))
     found = salient(problem, model, share=0.4, batch_size=3)  # 6 of 15
     assert torch.equal(torch.cat([found[p].flatten() for p in model.parameters()]), expected)
     assert all(p.grad is None for p in model.parameters())
@@ -65,7 +68,7 @@ def test_a_frozen_weight_is_neither_counted_nor_moved() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))
     model[0].requires_grad_(False)
     data = TensorDataset(torch.randn(10, 4), torch.arange(10) % 3)
-    problem = Problem(model, 3, None, Subset(data, range(3)), Subset(data, range(3, 10)))
+    problem = Problem(model, Request.for_records(None, 3), Subset(data, range(3)), Subset(data, range(3, 10)))
     result = salun(problem, lr=0.1, epochs=1, share=1.0)
     assert same(result[0], model[0]) and not same(result[1], model[1])  # type: ignore[index]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import torch
 from torch import nn
 from torch.utils.data import TensorDataset
+from typed import tensors_of
 
 from unsc.batches import Batch
 from unsc.methods import Problem
 from unsc.methods.scrub import in_turns, scrub
+from unsc.request import Request
 
 
 def _accuracy(model: nn.Module, batch: Batch) -> float:
@@ -21,13 +23,13 @@ def _tiny() -> Problem:
     model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
     forget = TensorDataset(torch.randn(6, 4).double(), torch.zeros(6, dtype=torch.long))
     retain = TensorDataset(torch.randn(8, 4).double(), torch.arange(8) % 2 + 1)
-    return Problem(model, 3, (0,), forget=forget, retain=retain)
+    return Problem(model, Request.for_classes([0], 3), forget=forget, retain=retain)
 
 
 def test_equals_the_published_steps_written_out() -> None:
     """Whole parts as batches: max, min, max, min, min; plain sums for divergences; momentum by hand."""
     problem = _tiny()
-    (gone, _), (kept, labels) = problem.forget.tensors, problem.retain.tensors
+    (gone, _), (kept, labels) = tensors_of(problem.forget), tensors_of(problem.retain)
     teacher, student = problem.copy(), problem.copy()
     lr, alpha, gamma, t, decay = 0.05, 0.3, 0.7, 2.0, 0.01
     velocity = [torch.zeros_like(p) for p in student.parameters()]

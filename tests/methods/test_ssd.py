@@ -9,11 +9,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Subset, TensorDataset
+from typed import tensors_of
 
 from unsc.errors import InvalidRequest
 from unsc.evaluation import evaluate
 from unsc.methods import Problem
 from unsc.methods.ssd import ssd
+from unsc.request import Request
 
 
 @pytest.fixture(scope="module")
@@ -50,26 +52,26 @@ def two_weights() -> tuple[Problem, Tensor, Tensor]:
         return ((p - 1)[:, None] * x) ** 2
 
     importance = squares(forget).mean(dim=0), squares(torch.cat([retain, forget])).mean(dim=0)
-    return Problem(model, 2, (0,), forget=parts[0], retain=parts[1]), *importance
+    return Problem(model, Request.for_classes([0], 2), forget=parts[0], retain=parts[1]), *importance
 
 
 def test_one_weight_is_dampened_by_the_ratio_of_importances() -> None:
     problem, forgotten, everyone = two_weights()
     ratio = forgotten / everyone
     assert ratio[0] > 3 > ratio[1]  # alpha = 3 selects the first weight alone
-    found = ssd(problem, alpha=3.0, dampening=0.5, batch_size=1).w
+    found = ssd(problem, alpha=3.0, dampening=0.5, batch_size=1).get_parameter("w")
     expected = torch.tensor([2.0 * 0.5 / ratio[0], 3.0], dtype=torch.float64)
     torch.testing.assert_close(found.detach(), expected)
-    torch.testing.assert_close(problem.model.w.detach(), torch.tensor([2.0, 3.0], dtype=torch.float64))
+    torch.testing.assert_close(problem.model.get_parameter("w").detach(), torch.tensor([2.0, 3.0], dtype=torch.float64))
 
 
 def test_batches_square_the_mean_gradient() -> None:
     """With batches of 5 all data is one batch, so that only its mean gradient counts."""
     problem, forgotten, _ = two_weights()
-    x = torch.cat([problem.retain.tensors[0], problem.forget.tensors[0]])
+    x = torch.cat([tensors_of(problem.retain)[0], tensors_of(problem.forget)[0]])
     p = torch.sigmoid(2 * x[:, 0] + 3 * x[:, 1])
     everyone = ((p - 1)[:, None] * x).mean(dim=0) ** 2
-    found = ssd(problem, alpha=0.0, batch_size=5).w.detach()
+    found = ssd(problem, alpha=0.0, batch_size=5).get_parameter("w").detach()
     weights = torch.tensor([2.0, 3.0], dtype=torch.float64)
     torch.testing.assert_close(found, weights * (everyone / forgotten).clamp(max=1))
 

@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import Subset, TensorDataset
+from torch.utils.data import Dataset, Subset, TensorDataset
 
 import unsc as package
-from unsc.methods import Problem, apply
+from unsc.methods import Problem, apply, no_recipe
 from unsc.methods.shared.registry import find
 from unsc.methods.unsc import unsc
 from unsc.methods.unsc_paper import unsc_paper
 from unsc.options import Options
+from unsc.request import Request
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +23,18 @@ def smaller(digits_problem: Problem) -> Problem:
     """Fewer samples, for time: the result needs not be good, only the same."""
     forget, retain = digits_problem.forget, digits_problem.retain
     return replace(
-        digits_problem, forget=Subset(forget, range(60)), retain=Subset(retain, range(300)), recipe=None, seed=3
+        digits_problem, forget=Subset(forget, range(60)), retain=Subset(retain, range(300)), recipe=no_recipe, seed=3
     )
 
 
 def indices(problem: Problem) -> tuple[list[int], list[int]]:
     """Where the retained and forgotten samples are in the training set."""
-    return tuple([part.dataset.indices[i] for i in part.indices] for part in (problem.retain, problem.forget))
+
+    def of(part: Dataset) -> list[int]:
+        assert isinstance(part, Subset) and isinstance(part.dataset, Subset)
+        return [part.dataset.indices[i] for i in part.indices]
+
+    return of(problem.retain), of(problem.forget)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,7 @@ def test_a_class_is_forgotten_as_by_forget(smaller: Problem, digits, method, opt
 
 
 def test_records_are_forgotten_as_by_forget(smaller: Problem, digits) -> None:
-    records = replace(smaller, classes=None, forget=Subset(smaller.retain, range(10)))
+    records = replace(smaller, request=Request.for_records(None, 10), forget=Subset(smaller.retain, range(10)))
     records = replace(records, retain=Subset(smaller.retain, range(10, 300)))
     where = indices(smaller)[0]
     dataset = Subset(digits.train, where[10:] + where[:10])
@@ -77,7 +83,7 @@ def test_no_room_is_a_result() -> None:
     torch.manual_seed(0)
     x, y = torch.randn(60, 4), torch.arange(60) % 3
     parts = [TensorDataset(x[part], y[part]) for part in (y == 2, y != 2)]
-    problem = Problem(nn.Linear(4, 3), 3, (2,), forget=parts[0], retain=parts[1])
+    problem = Problem(nn.Linear(4, 3), Request.for_classes([2], 3), forget=parts[0], retain=parts[1])
     stuck = apply(find("unsc_paper"), problem, energy=1.0, merge_energy=1.0)
     assert stuck.model is None and "fill every direction" in (stuck.diverged or "")
     assert apply(find("unsc"), problem).model is not None

@@ -15,10 +15,11 @@ from unsc.api import forget
 from unsc.batches import Batch
 from unsc.bench.datasets import Split
 from unsc.layers import find_layers
+from unsc.request import Request
 from unsc.result import Forgotten
 from unsc.steps.budgeted import BudgetedStep, forget_gradients
 from unsc.steps.curvature import LayerCurvature, RetainedCurvature
-from unsc.targets import pseudo_labels, removed_classes
+from unsc.targets import pseudo_labels
 from unsc.watch import Watch
 
 BUDGET = 1e-4
@@ -38,7 +39,7 @@ def parts(split: Split, model: nn.Module) -> tuple[Batch, Tensor, Watch]:
     x, y = split.test.tensors
     watch = Watch(model, [Batch(x[y != 3][:128], y[y != 3][:128])], KEPT)
     with torch.no_grad():
-        targets = pseudo_labels(model(batch.inputs), removed_classes(batch.labels, 10, (3,)))
+        targets = pseudo_labels(model(batch.inputs), Request(10, (3,)).removed(batch.labels))
     return batch, targets, watch
 
 

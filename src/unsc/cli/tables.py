@@ -8,7 +8,7 @@ from rich.text import Text
 from unsc.compare.tuning import Tuned
 from unsc.evaluation.audit import Audit
 from unsc.evaluation.shared.fooled import in_words
-from unsc.evaluation.shared.measures import Measured, Value, metrics
+from unsc.evaluation.shared.metrics import Measured, Value, metrics
 from unsc.methods import find, methods
 
 

@@ -20,8 +20,9 @@ from unsc.compare.tuning import Tuned, tune
 from unsc.cost import Cost
 from unsc.errors import Diverged, InvalidData
 from unsc.evaluation.shared.case import Case, Later, References, Shadows
-from unsc.evaluation.shared.measures import Measured, measure, metrics
+from unsc.evaluation.shared.metrics import Measured, measure, metrics
 from unsc.methods import Applied, Method, Problem, apply, find
+from unsc.request import Request
 from unsc.storage.files import write_json
 from unsc.storage.versions import versions
 
@@ -156,7 +157,6 @@ class Run:
                 return dataset
             return Subset(dataset, torch.randperm(size, generator=draw)[:most].tolist())
 
-        assert problem.retain is not None and problem.forget is not None
         retain = some(problem.retain, self.config.retain_samples)
         return replace(problem, retain=retain, forget=some(problem.forget, self.config.forget_samples))
 
@@ -174,8 +174,7 @@ class Run:
             retrained, cost = self.networks.load(trial.retrained) if self._retrains else (None, None)
             self._yardsticks[trial.number] = Case(
                 original,
-                self.scenario.num_classes,
-                trial.classes,
+                Request.for_classes(trial.classes, self.scenario.num_classes),
                 self.scenario.parts(trial.classes, most=self.config.judge_samples),
                 original=original,
                 retrained=retrained,

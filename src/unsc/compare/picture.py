@@ -9,7 +9,7 @@ from unsc.compare.cells import ORIGINAL, RETRAIN
 from unsc.compare.order import blocks
 from unsc.compare.table import Comparison
 from unsc.evaluation.shared.fooled import ALL, shortfall
-from unsc.evaluation.shared.measures import Metric
+from unsc.evaluation.shared.metrics import Metric
 from unsc.storage.files import write_whole
 
 _UTILITY = ("retain_test_acc", "neighbour_harm")

@@ -14,7 +14,7 @@ from unsc.compare.picture import scorecard
 from unsc.compare.run import Finished
 from unsc.compare.table import Comparison, Summary, write
 from unsc.evaluation.shared.fooled import in_words
-from unsc.evaluation.shared.measures import Metric
+from unsc.evaluation.shared.metrics import Metric
 from unsc.storage.files import write_whole
 
 HEADLINE = (

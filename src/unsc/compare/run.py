@@ -22,7 +22,7 @@ import torch
 from unsc.compare.cells import ORIGINAL, Run
 from unsc.compare.plan import Config
 from unsc.errors import InvalidRequest, UnscError, listing, unknown
-from unsc.evaluation.shared.measures import metrics
+from unsc.evaluation.shared.metrics import metrics
 from unsc.methods import find, methods, split_names
 from unsc.progress import Progress, quiet
 from unsc.storage.files import write_json

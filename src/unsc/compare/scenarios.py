@@ -23,6 +23,7 @@ from unsc.evaluation.shared.case import Part
 from unsc.loading.code import made_by
 from unsc.methods import Problem, Recipe
 from unsc.progress import Progress, quiet
+from unsc.request import Request
 
 Third: TypeAlias = Literal["train", "validation", "test"]
 
@@ -81,8 +82,7 @@ class Scenario:
         lost = chosen | torch.isin(labels, torch.tensor(list(gone), dtype=torch.long))
         return Problem(
             model,
-            self.num_classes,
-            tuple(sorted(classes)),
+            Request.for_classes(classes, self.num_classes, gone=gone),
             forget=Subset(self.train, chosen.nonzero().flatten().tolist()),
             retain=Subset(self.train, (~lost).nonzero().flatten().tolist()),
             recipe=self.recipe,

@@ -12,7 +12,7 @@ from typing import Any
 
 from unsc.compare.cells import ORIGINAL, Run, read_result
 from unsc.evaluation.shared.fooled import fooled_by
-from unsc.evaluation.shared.measures import Metric, metrics
+from unsc.evaluation.shared.metrics import Metric, metrics
 from unsc.methods import methods
 from unsc.storage.files import write_json, write_whole
 from unsc.storage.versions import versions

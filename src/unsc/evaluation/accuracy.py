@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from unsc.batches import as_batch
 from unsc.errors import InvalidData
+from unsc.evaluation.shared.shares import percent, share_by_class
 from unsc.logits import logits_of
 from unsc.models import working_copy
 
@@ -37,21 +38,23 @@ def evaluate(
 ) -> Evaluation:
     """Accuracy of `model` on two parts of the test data, each a data set or a loader."""
     working = working_copy(model)
-    right: dict[int, int] = {}
-    seen: dict[int, int] = {}
-    parts: dict[str, float] = {}
+    hits, labels = {}, {}
     for name, part in (("retain_test", retain_test), ("forget_test", forget_test)):
-        hits, n = 0, 0
-        for collated in DataLoader(part, batch_size=256) if isinstance(part, Dataset) else part:
-            batch = as_batch(collated, label_key=label_key).for_model(working)
-            with torch.no_grad():
-                correct = logits_of(working, batch).argmax(dim=1) == batch.labels
-            hits, n = hits + int(correct.sum()), n + len(batch)
-            for k in batch.labels.unique().tolist():
-                of_class = batch.labels == k
-                right[k] = right.get(k, 0) + int(correct[of_class].sum())
-                seen[k] = seen.get(k, 0) + int(of_class.sum())
-        if n == 0:
-            raise InvalidData(f"{name} is empty; give at least one sample")
-        parts[f"{name}_acc"] = 100 * hits / n
-    return Evaluation(**parts, class_acc={k: 100 * right[k] / seen[k] for k in sorted(seen)})
+        hits[name], labels[name] = _judged(working, part, name, label_key)
+    by_class = share_by_class(torch.cat(list(hits.values())), torch.cat(list(labels.values())))
+    class_acc = {int(k): value for k, value in by_class.items()}
+    return Evaluation(percent(hits["retain_test"]), percent(hits["forget_test"]), class_acc)
+
+
+@torch.no_grad()
+def _judged(model: nn.Module, part: Dataset | Iterable[Any], name: str, label_key: str | None) -> tuple[Tensor, Tensor]:
+    """Which samples of a part are classified correctly, bool (n,), and their labels, int64 (n,)."""
+    hits: list[Tensor] = []
+    labels: list[Tensor] = []
+    for collated in DataLoader(part, batch_size=256) if isinstance(part, Dataset) else part:
+        batch = as_batch(collated, label_key=label_key).for_model(model)
+        hits.append((logits_of(model, batch).argmax(dim=1) == batch.labels).cpu())
+        labels.append(batch.labels.cpu())
+    if sum(map(len, labels)) == 0:
+        raise InvalidData(f"{name} is empty; give at least one sample")
+    return torch.cat(hits), torch.cat(labels)

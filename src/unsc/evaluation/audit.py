@@ -1,4 +1,4 @@
-"""Judge a model that somebody brings, with whatever else they have to judge it by."""
+"""Judge a model that somebody has unlearned, with whatever else they have to judge it by."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import nn
 from torch.utils.data import Dataset, Subset
 
@@ -15,21 +14,22 @@ from unsc.datasets import check_map_style, read, read_labels
 from unsc.errors import InvalidData, InvalidRequest, UnscError
 from unsc.evaluation.shared.case import Case, Part
 from unsc.evaluation.shared.fooled import fooled_by
-from unsc.evaluation.shared.measures import Measured, measure, metrics
+from unsc.evaluation.shared.metrics import Measured, measure, metrics
 from unsc.methods import Problem, apply, methods
 from unsc.models import count_classes, working_copy
+from unsc.request import Request, of_classes
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What was measured of a model, and what the same metrics say of other models."""
+    """What was measured of a model, and what the same metrics say of the models that it is compared with."""
 
     model: Measured
     retrained: Measured | None
     """What retraining gets: the reference values."""
     original: Measured | None
     controls: dict[str, Measured]
-    """What metrics say of the original with its forgotten classes hidden in three ways."""
+    """What the metrics say of the original with its forgotten classes hidden, by control."""
 
     def fooled_by(self, name: str) -> tuple[str, ...] | None:
         """Which controls fool a metric here; None without an original and a retrained model to tell by."""
@@ -68,33 +68,50 @@ def audit(
 
     `train` is the data it was trained on, `test` data that it has never seen. With the model before unlearning
     (`original`) and one that was trained without the classes (`retrained`, and a second one as `twin`) more can be
-    measured. `names` asks for these metrics alone.
+    measured. `names` restricts the audit to these metrics.
     """
-    chosen = tuple(sorted({classes} if isinstance(classes, int) else set(classes)))
-    parts = _parts(train, test, chosen)
+    _check_not_empty(train=train, test=test)
     num_classes = _count({"model": model, "original": original, "retrained": retrained, "twin": twin}, train)
-    _check(chosen, parts, num_classes)
-    wanted = None if names is None else list(names)
-    case = Case(model, num_classes, chosen, parts, original=original, retrained=retrained, twin=twin, seed=seed)
-    judged = measure(case, wanted)
-    others = {name: m for name, m in (("original", original), ("retrained", retrained)) if m is not None}
-    measured = {name: measure(case.of(m), judged.values) for name, m in others.items()}
-    controls = {}
+    request = Request.for_classes(classes if isinstance(classes, int) else set(classes), num_classes)
+    parts = _parts(request, train=train, test=test)
+    case = Case(model, request, parts, original=original, retrained=retrained, twin=twin, seed=seed)
+    judged = measure(case, names)
+
+    def same(other: nn.Module) -> Measured:
+        return measure(case.of(other), judged.values)
+
+    controls: dict[str, Measured] = {}
     if original is not None and retrained is not None:
-        controls = {name: measure(case.of(m), judged.values) for name, m in _controls(case, train).items()}
-    return Audit(judged, measured.get("retrained"), measured.get("original"), controls)
+        controls = {name: same(control) for name, control in _controls(original, request, train, seed).items()}
+    reference = None if retrained is None else same(retrained)
+    return Audit(judged, reference, None if original is None else same(original), controls)
 
 
-def _parts(train: Dataset, test: Dataset, classes: tuple[int, ...]) -> dict[Part, Batch]:
-    parts: dict[Part, Batch] = {}
-    for name, dataset in (("train", train), ("test", test)):
+def _check_not_empty(**datasets: Dataset) -> None:
+    for name, dataset in datasets.items():
         check_map_style(dataset)
-        size = len(dataset)  # type: ignore[arg-type]
-        if not size:
+        if len(dataset) == 0:  # type: ignore[arg-type]
             raise InvalidData(f"the {name} data has no samples; give at least one of every class")
-        batch = read(dataset, range(size))
-        gone = torch.isin(batch.labels, torch.tensor(classes))
-        parts[f"forget_{name}"], parts[f"retain_{name}"] = batch[gone], batch[~gone]  # type: ignore[index]
+
+
+def _parts(request: Request, *, train: Dataset, test: Dataset) -> dict[Part, Batch]:
+    """The samples that go and that stay, of train and of test, checked to be some of known classes."""
+    of_train, of_test = (read(dataset, range(len(dataset))) for dataset in (train, test))  # type: ignore[arg-type]
+    goes_of_train, goes_of_test = (of_classes(batch.labels, request.classes) for batch in (of_train, of_test))
+    parts: dict[Part, Batch] = {
+        "forget_train": of_train[goes_of_train],
+        "retain_train": of_train[~goes_of_train],
+        "forget_test": of_test[goes_of_test],
+        "retain_test": of_test[~goes_of_test],
+    }
+    chosen, last = list(request.classes), request.num_classes - 1
+    for name, batch in parts.items():
+        if len(batch) == 0:
+            raise InvalidData(f"{name} has no samples when the classes {chosen} are forgotten; it needs at least one")
+        if extra := [k for k in batch.labels.unique().tolist() if not 0 <= k <= last]:
+            raise InvalidData(f"{name} has labels {extra}; the model knows the classes 0 to {last}")
+    if len(parts["retain_train"].labels.unique()) < 2:
+        raise InvalidData("only one class stays in the training data; at least two are needed to judge what was kept")
     return parts
 
 
@@ -107,27 +124,12 @@ def _count(models: dict[str, nn.Module | None], train: Dataset) -> int:
     return counts["model"]
 
 
-def _check(classes: tuple[int, ...], parts: dict[Part, Batch], num_classes: int) -> None:
-    wrong = [k for k in classes if not 0 <= k < num_classes]
-    if wrong or not classes:
-        raise InvalidRequest(f"classes {list(classes)}; give at least one of 0 to {num_classes - 1}")
-    for name, batch in parts.items():
-        if len(batch) == 0:
-            raise InvalidData(f"{name} has no samples when the classes {list(classes)} are forgotten; it needs some")
-        if not 0 <= batch.labels.min() <= batch.labels.max() < num_classes:
-            extra = [k for k in batch.labels.unique().tolist() if not 0 <= k < num_classes]
-            raise InvalidData(f"{name} has labels {extra}; the model knows the classes 0 to {num_classes - 1}")
-    if len(parts["retain_train"].labels.unique()) < 2:
-        raise InvalidData("one class only stays in the training data; at least two are needed to judge what was kept")
-
-
-def _controls(case: Case, train: Dataset) -> dict[str, nn.Module]:
+def _controls(original: nn.Module, request: Request, train: Dataset, seed: int) -> dict[str, nn.Module]:
     """The original with its forgotten classes hidden; a control that this model does not allow is left out."""
-    assert case.original is not None
-    gone = torch.isin(read_labels(train), torch.tensor(case.classes))
-    forget, retain = (Subset(train, part.nonzero().flatten().tolist()) for part in (gone, ~gone))
-    problem = Problem(case.original, case.num_classes, case.classes, forget=forget, retain=retain, seed=case.seed)
-    made = {}
+    goes = of_classes(read_labels(train), request.classes)
+    forget, retain = (Subset(train, part.nonzero().flatten().tolist()) for part in (goes, ~goes))
+    problem = Problem(original, request, forget=forget, retain=retain, seed=seed)
+    made: dict[str, nn.Module] = {}
     for name, method in methods().items():
         if method.control:
             try:

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from unsc.errors import UnsupportedModel
 from unsc.evaluation.shared.case import Case, Part
-from unsc.evaluation.shared.measures import Metric, Value, measures
-from unsc.evaluation.utility import accuracy, share
+from unsc.evaluation.shared.metrics import Metric, Value, measures
+from unsc.evaluation.shared.shares import accuracy_on, share
 
 
 def js_distance(logits: Tensor, others: Tensor) -> Tensor:
@@ -38,13 +38,13 @@ def tug_of_war(differences: list[float]) -> float:
     return product
 
 
-def counterpart(case: Case) -> nn.Module | None:
-    """The retrained model to compare with; its twin, if there is one, where it is itself the judged one."""
-    return case.twin if case.model is case.retrained and case.twin is not None else case.retrained
+def counterpart(case: Case) -> nn.Module:
+    """The retrained model to compare with; if that is itself the judged one, its twin, where there is one."""
+    return case.twin if case.model is case.retrained and case.twin is not None else case.needed("retrained")
 
 
 def floor(case: Case) -> Case | None:
-    """The case of the retrained model against its twin: nothing can be expected to be nearer than these two are."""
+    """The case of the retrained model against its twin: no model can be expected to be nearer than these two are."""
     return case.of(case.retrained) if case.retrained is not None and case.twin is not None else None
 
 
@@ -57,11 +57,11 @@ _NEEDS = ("retrained",)
     Metric("js_retain", "JS retain", "lower", "", "Mean Jensen-Shannon distance, 0 to 1, on retained test samples "
            "between the predictions and the retrained model's.", _NEEDS),
     Metric("agreement_forget", "alike forget", "higher", "%",
-           "Forgotten test samples that are classified as the retrained model does.", _NEEDS),
+           "Share of forgotten test samples that are classified as by the retrained model.", _NEEDS),
     Metric("agreement_retain", "alike retain", "higher", "%",
-           "Retained test samples that are classified as the retrained model does.", _NEEDS),
-    Metric("tug_of_war", "ToW", "higher", "", "Product over forgotten and retained training and retained test samples "
-           "of 1 minus the difference in accuracy from the retrained model; 1 is like retraining.", _NEEDS),
+           "Share of retained test samples that are classified as by the retrained model.", _NEEDS),
+    Metric("tug_of_war", "ToW", "higher", "", "Product of 1 minus the difference in accuracy from the retrained model, "
+           "over forgotten training, retained training and retained test samples; 1 is like retraining.", _NEEDS),
 )  # fmt: skip
 def distances_to_retraining(case: Case) -> dict[str, Value]:
     found = _compare(case)
@@ -81,7 +81,7 @@ def _compare(case: Case) -> dict[str, Value]:
         found[f"js_{name}"] = _mean(js_distance(mine, theirs))
         found[f"agreement_{name}"] = share(mine.argmax(dim=1) == theirs.argmax(dim=1))
     samples: tuple[Part, ...] = ("forget_train", "retain_train", "retain_test")
-    differences = [(accuracy(case, part) - accuracy(case, part, other)) / 100 for part in samples]
+    differences = [(accuracy_on(case, part) - accuracy_on(case, part, other)) / 100 for part in samples]
     found["tug_of_war"] = Value(tug_of_war(differences), sum(len(case.parts[part]) for part in samples))
     return found
 

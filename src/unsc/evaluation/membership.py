@@ -11,9 +11,9 @@ from unsc.evaluation.shared.attacks import enough, entropy, into_range, log_odds
 from unsc.evaluation.shared.bootstrap import intervals
 from unsc.evaluation.shared.case import Case, Part
 from unsc.evaluation.shared.contest import contest
-from unsc.evaluation.shared.measures import Metric, Value, measures
+from unsc.evaluation.shared.metrics import Metric, Value, measures
 from unsc.evaluation.shared.roc import Roc, roc
-from unsc.evaluation.utility import wilson
+from unsc.evaluation.shared.shares import wilson
 
 _MOST = 2000
 """Members, and as many non-members, that an SVC learns from: one feature needs no more, and it takes n² time."""
@@ -28,7 +28,7 @@ _FPR = 0.01
         "",
         "The paper's attack: share of forgotten training samples that an SVC on the confidence takes for never seen.",
     ),
-    Metric("mia_loss", "MIA loss", "higher", "", "The same attack with the loss in the place of the confidence."),
+    Metric("mia_loss", "MIA loss", "higher", "", "The same attack with the loss instead of the confidence."),
     Metric("mia_entropy", "MIA entr.", "higher", "", "The same attack with the entropy of the prediction."),
 )
 def confidence_attack(case: Case) -> dict[str, Value]:
@@ -42,7 +42,7 @@ def confidence_attack(case: Case) -> dict[str, Value]:
     values: dict[str, Value] = {}
     for name, judged in _features(case, "forget_train").items():
         inside, outside = known[0][name][members], known[1][name][outsiders]
-        if name != "mia_confidence":  # which has no far end
+        if name != "mia_confidence":  # a probability, which is never far from the known ones
             judged = into_range(judged, inside, outside)
         gone, accuracy = take_for_outsiders(inside, outside, judged)
         hits, n = int(gone.sum()), len(gone)
@@ -64,8 +64,8 @@ def _features(case: Case, part: Part) -> dict[str, Tensor]:
         "RMIA",
         "reference",
         "",
-        "AUC of RMIA between forgotten training samples and test samples of the same classes; 0.5 for a retrained "
-        "model in theory.",
+        "AUC of RMIA between forgotten training samples and test samples of the same classes; in theory 0.5 "
+        "for a retrained model.",
         ("references",),
     ),
     Metric(
@@ -99,10 +99,9 @@ def relative_attack(case: Case) -> dict[str, Value]:
     )
 )
 def retained_privacy(case: Case) -> dict[str, Value]:
-    """The same samples, drawn alike, are attacked in both models."""
-    assert case.original is not None
+    """Both models are attacked on the same samples."""
     drawn = contest(case, "retain_train", "retain_validation", "retain_test")
-    now, before = drawn.scores(case), drawn.scores(case.of(case.original))
+    now, before = drawn.scores(case), drawn.scores(case.of(case.needed("original")))
     aucs = [float(roc(*scores).auc()) for scores in (now, before)]
     sizes = len(now[0]), len(now[1])
     difference = lambda p, n: (roc(*now, (p, n)).auc() - roc(*before, (p, n)).auc())[:, None]  # noqa: E731
@@ -125,21 +124,20 @@ def retained_privacy(case: Case) -> dict[str, Value]:
         "U-LiRA 1%",
         "reference",
         "",
-        "Share of forgotten training samples that U-LiRA knows for unlearned, at a false positive rate of 1 %.",
+        "Share of forgotten training samples that U-LiRA recognises as unlearned, at a false positive rate of 1 %.",
         ("shadows", "retrained"),
     ),
 )
 def shadow_attack(case: Case) -> dict[str, Value]:
     """Positives: this model's scores. Negatives: all retrained models' on the same samples, drawn together."""
-    assert case.shadows is not None and case.retrained is not None
-    shadows = case.shadows
+    shadows, retrained = case.needed("shadows"), case.needed("retrained")
     fewest = min(len(shadows.unlearned), len(shadows.retrained))
     if fewest < 2:
         raise InvalidData(
             f"there are {len(shadows.unlearned)} unlearned and {len(shadows.retrained)} retrained shadows; "
             "a variance needs at least 2 of each"
         )
-    unseen = [m for m in (case.retrained, case.twin) if m is not None and m is not case.model]
+    unseen = [m for m in (retrained, case.twin) if m is not None and m is not case.model]
     labels = case.labels("forget_train").cpu()
     enough(len(labels), "forgotten training samples")
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from unsc.batches import Batch, join, pieces
 from unsc.errors import InvalidRequest, UnsupportedModel
 from unsc.evaluation.shared.case import Case
-from unsc.evaluation.shared.measures import Metric, Value, measures
-from unsc.evaluation.utility import share
+from unsc.evaluation.shared.metrics import Metric, Value, measures
+from unsc.evaluation.shared.shares import share
 from unsc.features import find_last_linear, inputs_of_layers
 from unsc.logits import logits_of
 from unsc.methods.shared.training import descend
@@ -23,14 +23,14 @@ SAMPLES = {"relearn_0": 0, "relearn_10": 10, "relearn_100": 100, "relearn_full":
 """How many labelled forgotten training samples the attacker has; None for all."""
 STEPS, LEARNING_RATE, MOMENTUM, HALF = 10, 0.002, 0.9, 32
 """The attacker's SGD, each step on `HALF` forgotten and `HALF` retained samples drawn with replacement. It is weak on
-purpose: networks that know the class get most of it back in ten steps (the digits CNN, AlexNet, ResNet-20), and
-networks that never saw it less or nothing yet."""
+purpose: in ten steps, networks that know the class recover most of it (the digits CNN, AlexNet, ResNet-20), and
+networks that never saw it learn little or nothing."""
 
 
 class WithNewHead(nn.Module):
     """A copy of a network with a new last layer on the features that its own last layer gets.
 
-    Whatever the network does with its scores afterwards (masks, offsets) has no say any more. The new layer keeps
+    Whatever the network does with its scores afterwards (masks, offsets) has no effect any more. The new layer keeps
     the rows of classes that stay; those of the forgotten `classes` are zero, with the others' mean bias.
     """
 
@@ -94,13 +94,12 @@ def _recognised(attacked: WithNewHead, batch: Batch) -> Tensor:
 
 def _attack(case: Case, model: nn.Module, wanted: int | None) -> tuple[Tensor, dict[str, int]]:
     """Which forgotten test samples the attacker's model recognises, bool (n,), and what it was trained on."""
-    assert case.classes is not None
     forget, retain = case.parts["forget_train"], case.parts["retain_train"]
     attacked = WithNewHead(model, case.classes, case.parts["forget_test"][torch.arange(1)], case.num_classes)
     number = len(forget) if wanted is None else min(wanted, len(forget))
     used = {"forget": 0, "retain": 0}
     if number > 0:
-        # One retained sample of each class at least, or few samples would unlearn the classes that are not among them.
+        # At least one retained sample of each class, or the attacker would unlearn the classes that are left out.
         others = draw(retain.labels.cpu(), max(number, len(retain.labels.unique())), seed=case.seed)
         chosen = draw(forget.labels.cpu(), number, seed=case.seed)
         relearned(attacked, forget[chosen], retain[others], seed=case.seed)
@@ -123,7 +122,7 @@ def _about(samples: str) -> str:
 )
 def relearning(case: Case) -> dict[str, Value]:
     """Every detail has the samples that were used, and the curve of the judged and of the retrained model."""
-    if case.classes is None:
+    if case.request.kind == "records":
         raise InvalidRequest("relearning is for whole classes only; leave it out for records")
     hits: dict[str, Tensor] = {}
     details: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""What is left of the forgotten inside the network, behind its predictions."""
+"""What is left of the forgotten classes inside the network, behind its predictions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from unsc.batches import Batch, join
 from unsc.evaluation.distance import counterpart, floor
 from unsc.evaluation.shared.alignment import linear_cka
 from unsc.evaluation.shared.case import Case, Part
-from unsc.evaluation.shared.measures import Metric, Value, measures
+from unsc.evaluation.shared.metrics import Metric, Value, measures
 from unsc.evaluation.shared.probes import knn_probe, linear_probe, stratified
-from unsc.evaluation.utility import share
+from unsc.evaluation.shared.shares import percent, share
 from unsc.features import layer_inputs
 
 _TRAINED_ON = 2000
@@ -23,9 +23,9 @@ _PROBES = {"probe_linear": linear_probe, "probe_knn": knn_probe}
 
 @measures(
     Metric("probe_linear", "linear probe", "reference", "%", "Recall on forgotten test samples of a linear classifier "
-           "of all classes, fitted on what the network's last layer sees of training samples."),
+           "of all classes, fitted on the inputs of the network's last layer for training samples."),
     Metric("probe_knn", "kNN probe", "reference", "%", "Recall on forgotten test samples of a vote of the five "
-           "nearest training samples, by what the network's last layer sees of them."),
+           "nearest training samples, by the inputs of the network's last layer."),
 )  # fmt: skip
 def probe_recall(case: Case) -> dict[str, Value]:
     """The value is that of the last layer; the detail has all layers, and the retrained model's beside them."""
@@ -37,9 +37,9 @@ def probe_recall(case: Case) -> dict[str, Value]:
         theirs = list(reference[name].values()) if reference is not None else []
         rows = []
         for i, (layer, hits) in enumerate(by_layer.items()):
-            row: dict[str, Any] = {"layer": layer, "value": _percent(hits)}
+            row: dict[str, Any] = {"layer": layer, "value": percent(hits)}
             if len(theirs) == len(by_layer):
-                row |= {"retrained": _percent(theirs[i]), "difference": _percent(hits) - _percent(theirs[i])}
+                row |= {"retrained": percent(theirs[i]), "difference": percent(hits) - percent(theirs[i])}
             rows.append(row)
         found[name] = share(list(by_layer.values())[-1], rows)
     return found
@@ -81,14 +81,8 @@ def _hits(case: Case, model: nn.Module, trained_on: Batch) -> dict[str, dict[str
 
 
 def _alignment(case: Case, part: Part) -> dict[str, float]:
-    """By the judged model's layers, matched in order; the last alone if the two do not have as many."""
-    other = counterpart(case)
-    assert other is not None
-    mine, theirs = (layer_inputs(model, case.parts[part]) for model in (case.model, other))
+    """By the judged model's layers, matched in order; the last alone if the two models do not have equally many."""
+    mine, theirs = (layer_inputs(model, case.parts[part]) for model in (case.model, counterpart(case)))
     names = list(mine) if len(mine) == len(theirs) else list(mine)[-1:]
     pairs = zip(names, list(theirs.values())[-len(names) :], strict=True)
     return {name: linear_cka(mine[name], y) for name, y in pairs}
-
-
-def _percent(hits: Tensor) -> float:
-    return 100 * hits.double().mean().item()

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from unsc.errors import InvalidData
 from unsc.evaluation.shared.case import Case
-from unsc.evaluation.shared.measures import Metric, Value, measures
+from unsc.evaluation.shared.metrics import Metric, Value, measures
 
 
 @measures(Metric("seconds", "time", "lower", "s", "Wall-clock time of unlearning.", ("cost",)))
 def time_spent(case: Case) -> dict[str, Value]:
-    assert case.cost is not None
-    return {"seconds": Value(case.cost.seconds, 1)}
+    return {"seconds": Value(case.needed("cost").seconds, 1)}
 
 
-@measures(Metric("peak_mib", "memory", "lower", "MiB", "The most memory that unlearning took.", ("cost",)))
+@measures(Metric("peak_mib", "memory", "lower", "MiB", "Peak memory of unlearning.", ("cost",)))
 def memory_spent(case: Case) -> dict[str, Value]:
-    assert case.cost is not None
-    return {"peak_mib": Value(_known(case.cost.peak_mib, "unlearning"), 1)}
+    return {"peak_mib": Value(_known(case.needed("cost").peak_mib, "unlearning"), 1)}
 
 
 @measures(
@@ -24,24 +22,24 @@ def memory_spent(case: Case) -> dict[str, Value]:
            ("cost", "retrained_cost"))
 )  # fmt: skip
 def time_share_of_retraining(case: Case) -> dict[str, Value]:
-    assert case.cost is not None and case.retrained_cost is not None
-    return {"seconds_share": _percent(case.cost.seconds, case.retrained_cost.seconds, "seconds")}
+    mine, theirs = case.needed("cost"), case.needed("retrained_cost")
+    return {"seconds_share": _percent(mine.seconds, theirs.seconds, "seconds")}
 
 
 @measures(
-    Metric("memory_share", "memory share", "lower", "%", "The most memory that unlearning took in percent of "
-           "retraining's.", ("cost", "retrained_cost"))
+    Metric("memory_share", "memory share", "lower", "%", "Peak memory of unlearning in percent of retraining's.",
+           ("cost", "retrained_cost"))
 )  # fmt: skip
 def memory_share_of_retraining(case: Case) -> dict[str, Value]:
-    assert case.cost is not None and case.retrained_cost is not None
-    mine, theirs = _known(case.cost.peak_mib, "unlearning"), _known(case.retrained_cost.peak_mib, "retraining")
+    mine = _known(case.needed("cost").peak_mib, "unlearning")
+    theirs = _known(case.needed("retrained_cost").peak_mib, "retraining")
     return {"memory_share": _percent(mine, theirs, "MiB")}
 
 
 def _known(peak: float | None, of: str) -> float:
     if peak is None:
         raise InvalidData(
-            f"the memory that {of} took is unknown: the system does not tell; measure it on Linux or CUDA"
+            f"the memory that {of} took is unknown, since this system does not report it; measure it on Linux or CUDA"
         )
     return peak
 

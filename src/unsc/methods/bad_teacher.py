@@ -43,7 +43,7 @@ def bad_teacher(
     Published: Adam with learning rate 1e-4, 1 epoch, 30 % of the retained samples, temperature 1, batches of 256
     (the authors' code; CIFAR-20 and a pretrained ResNet-18).
 
-    Departures: SGD with momentum 0.9 in the place of Adam, as for all methods here, so the learning rate is our
+    Departures: SGD with momentum 0.9 instead of Adam, as for all methods here, so the learning rate is our
     own. The divergence is averaged over samples, not over samples and classes. The incompetent teacher is a copy
     whose modules draw their parameters anew; parameters that no module can draw stay as they are. The student
     stays in evaluation mode, so that its batch-norm statistics stay as they are; the publication's is in
@@ -83,7 +83,7 @@ def taught(
         wanted = (scores / temperature).softmax(dim=1)
         return F.kl_div((logits_of(model, batch) / temperature).log_softmax(dim=1), wanted, reduction="batchmean")
 
-    batches, total = _mixture(problem, retain_share, batch_size, epochs)
+    batches, total = marked_batches(problem, retain_share, batch_size, epochs)
     return descend(model, batches, loss, lr=lr, total=total, progress=problem.progress)
 
 
@@ -108,13 +108,12 @@ def _reset_of(module: nn.Module) -> Callable[[], None] | None:
     return getattr(module, "reset_parameters", None) or getattr(module, "_reset_parameters", None)
 
 
-def _mixture(problem: Problem, share: float, size: int, epochs: int) -> tuple[Iterator[Batch], int]:
+def marked_batches(problem: Problem, share: float, size: int, epochs: int) -> tuple[Iterator[Batch], int]:
     """Shuffled batches of all forgotten and a `share` of the retained samples, and how many batches there are.
 
-    In the place of labels is 1 for forgotten samples, 0 for retained ones.
+    Instead of labels they carry 1 for forgotten samples and 0 for retained ones.
     """
     forget, retain, generator = problem.forget, problem.retain, problem.generator()
-    assert forget is not None and retain is not None
     n, m = len(forget), len(retain)  # type: ignore[arg-type]
     chosen = torch.randperm(m, generator=generator)[: max(1, round(share * m))]
 

@@ -30,7 +30,6 @@ def bias_shift(problem: Problem) -> nn.Module:
     Departures: none. Features, weights and all other logits are those of the original. A layer without biases is
     given some, zero but for the forgotten classes.
     """
-    assert problem.forget is not None and problem.classes is not None
     model = problem.copy()
     head = find_head(model, read(problem.forget, [0])).layer
     excess = _excess(problem, model)
@@ -41,9 +40,8 @@ def bias_shift(problem: Problem) -> nn.Module:
 
 
 def _excess(problem: Problem, model: nn.Module) -> Tensor:
-    """By how much each forgotten class's score exceeds the best retained one, at most and at least 0, (forgotten,)."""
-    forget, gone = problem.forget, list(problem.classes or ())
-    assert forget is not None
+    """The most by which each forgotten class's score exceeds the best retained one, at least 0: (forgotten,)."""
+    forget, gone = problem.forget, list(problem.classes)
     most, scale = torch.zeros(len(gone), dtype=torch.float64), 0.0
     everything = torch.arange(len(forget))  # type: ignore[arg-type]
     with problem.progress("scores", number_of_batches(forget, size=_BATCH, epochs=1)) as advance:

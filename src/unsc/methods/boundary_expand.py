@@ -35,7 +35,6 @@ def boundary_expand(problem: Problem, *, lr: float = 1e-5, epochs: int = 10, bat
     logits. The network stays in evaluation mode, so that few samples of one class do not move its batch-norm
     statistics; the publication's is in training mode.
     """
-    assert problem.forget is not None
     model = problem.copy()
     head = find_head(model, read(problem.forget, [0]))
     shadow = _shadow_unit(head.layer, problem.generator())
@@ -54,11 +53,13 @@ def boundary_expand(problem: Problem, *, lr: float = 1e-5, epochs: int = 10, bat
 
 def _shadow_unit(head: nn.Linear, generator: torch.Generator) -> nn.Linear:
     """One more unit for `head`, drawn as if all units had been drawn anew."""
-    unit = nn.utils.skip_init(nn.Linear, head.in_features, 1, bias=head.bias is not None)
-    assert isinstance(unit, nn.Linear)
+    like = head.weight
+    # Made on the meta device, so that PyTorch's own initialisation draws no random numbers.
+    unit = nn.Linear(head.in_features, 1, bias=head.bias is not None, device="meta", dtype=like.dtype)
+    unit = unit.to_empty(device=like.device)
     scale = (2 / (head.in_features + head.out_features + 1)) ** 0.5
     with torch.no_grad():
         unit.weight.copy_(scale * torch.randn(1, head.in_features, generator=generator))
         if unit.bias is not None:
             unit.bias.zero_()
-    return unit.to(head.weight.device, head.weight.dtype)
+    return unit

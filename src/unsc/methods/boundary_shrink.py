@@ -42,7 +42,6 @@ def boundary_shrink(
     not known here. The network stays in evaluation mode, so that few samples of one class do not move its
     batch-norm statistics; the publication's is in training mode.
     """
-    assert problem.forget is not None
     original, model = problem.copy(), problem.copy()
 
     def loss(batch: Batch) -> Tensor:

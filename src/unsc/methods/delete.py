@@ -33,7 +33,6 @@ def delete(problem: Problem, *, lr: float = 1e-3, epochs: int = 20, batch_size: 
     network stays in evaluation mode, so that few samples of one class do not move its batch-norm statistics; the
     publication's is in training mode.
     """
-    assert problem.forget is not None
     original, model = problem.copy(), problem.copy()
 
     def loss(batch: Batch) -> Tensor:

@@ -1,4 +1,4 @@
-"""Train on with what stays, and rely on forgetting by itself."""
+"""Continue training on what stays, and rely on catastrophic forgetting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ def finetune(
     Departures: evaluation mode, so that the statistics of batch norm stay fixed and dropout is off, where the
     publication trains in training mode; batches of 64, so that small data sets get enough steps; no augmentation.
     """
-    assert problem.retain is not None  # by `needs`
     model = problem.copy()
     return descend(
         model,

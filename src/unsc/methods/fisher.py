@@ -1,4 +1,4 @@
-"""Fisher forgetting: noise where retained data does not mind."""
+"""Fisher forgetting: noise in the weights that retained predictions hardly depend on."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from unsc.methods.shared.search import Range
 
 _BATCH = 64
 _MOST, _MOST_IN_HEAD = 1e3, 1e2
-"""Limits of 1 / F, which else would be without bound where F is 0."""
+"""Limits of 1 / F, which has no bound where F is 0."""
 _LOUDER = 10.0
-"""Times the variance of the head and of everything one-dimensional."""
+"""Factor on the variance in the head and of all one-dimensional parameters."""
 _FORGOTTEN = 1e-4
-"""Variance of the weights that a forgotten class starts again with, before `_LOUDER`."""
+"""Variance of the noise that replaces a forgotten class's weights, before `_LOUDER`."""
 
 
 @method(needs=("retain",), search={"alpha": Range(1e-9, 1e-4, log=True)})
@@ -43,7 +43,6 @@ def fisher(problem: Problem, *, alpha: float = 1e-6, power: float = 1.0, samples
     """
     if alpha < 0 or power < 0:
         raise InvalidRequest(f"alpha={alpha}, power={power}; allowed are numbers of at least 0")
-    assert problem.retain is not None
     model = problem.copy()
     size = len(problem.retain)  # type: ignore[arg-type]
     drawn = torch.randperm(size, generator=problem.generator())[:samples]
@@ -51,7 +50,7 @@ def fisher(problem: Problem, *, alpha: float = 1e-6, power: float = 1.0, samples
         information = true_fisher(model, read_batches(problem.retain, drawn, size=_BATCH), advance)
     head = find_head(model, read(problem.retain, [0]))
     of_head = {id(p) for p in head.layer.parameters()}
-    forgotten = list(problem.classes or ())
+    forgotten = list(problem.classes)
     generator = problem.generator()
     with torch.no_grad():
         for name, p in model.named_parameters():

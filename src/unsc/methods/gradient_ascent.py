@@ -26,7 +26,7 @@ def gradient_ascent(
     Networks", CVPR 2020; Thudi, Deza, Chandrasekaran, Papernot, "Unrolling SGD: Understanding Factors Influencing
     Machine Unlearning", IEEE EuroS&P 2022.
 
-    Mechanism: SGD that raises the cross-entropy of the forgotten samples in the place of lowering it.
+    Mechanism: SGD that raises the cross-entropy of the forgotten samples instead of lowering it.
 
     Data: forgotten.
 
@@ -36,11 +36,9 @@ def gradient_ascent(
     Departures: evaluation mode, so that the statistics of batch norm stay fixed and dropout is off, where the
     publication trains in training mode; batches of 64, so that small requests get more than one step in each epoch;
     no weight decay, which would pull at all weights whatever is to be forgotten; no momentum, which carries a network
-    far beyond the point where it begins to forget; a sample whose loss has reached
-    `limit` times that of guessing is left alone, where the published loss has no upper bound and the network falls
-    apart soon after it begins to forget.
+    far beyond the point where it begins to forget; a sample whose loss has reached `limit` times that of guessing is
+    left alone, where the published loss has no upper bound and the network diverges soon after it begins to forget.
     """
-    assert problem.forget is not None  # by `needs`
     model = problem.copy()
     return descend(
         model,

@@ -1,4 +1,4 @@
-"""Control: only the last layer learns to forget."""
+"""Control: only the last layer is trained to forget."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ def head_only(problem: Problem, *, lr: float = 0.01, batch_size: int = 64, max_p
     Departures: none. All that the layers below know of the forgotten samples is still there, for anyone who fits
     another last layer.
     """
-    assert problem.forget is not None and problem.retain is not None
     model = problem.copy()
     found = find_head(model, read(problem.forget, [0]))
     head = found.layer

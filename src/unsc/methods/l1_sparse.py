@@ -1,4 +1,4 @@
-"""Train on with what stays, under a penalty that drives weights to zero."""
+"""Continue training on what stays, under a penalty that drives weights to zero."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ def l1_sparse(
     publication trains in training mode; the penalty falls with every step, where the released code lowers it once
     an epoch; batches of 64, so that small data sets get enough steps; no augmentation.
     """
-    assert problem.retain is not None  # by `needs`
     if not penalty >= 0:
         raise InvalidRequest(f"penalty={penalty!r}; allowed is a number of at least 0")
     model = problem.copy()

@@ -1,4 +1,4 @@
-"""Control: the forgotten classes can no longer be named."""
+"""Control: the forgotten classes can no longer be predicted."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def logit_mask(problem: Problem) -> nn.Module:
     Published: no settings.
 
     Departures: none. Every weight and every other logit is that of the original, so whatever finds a trace of the
-    forgotten classes in the original must find it here; a measure that calls this forgetting measures accuracy alone.
+    forgotten classes in the original must find it here; a metric that calls this forgetting measures accuracy alone.
     """
-    return LogitMask(problem.copy(), problem.classes or ())
+    return LogitMask(problem.copy(), problem.classes)

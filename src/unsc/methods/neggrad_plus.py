@@ -1,4 +1,4 @@
-"""Down on what stays and up on what goes, in one loss."""
+"""Descent on what stays and ascent on what goes, in one loss."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ def neggrad_plus(
     A forgotten sample whose loss has reached `limit` times that of guessing is left alone, where the published loss
     has no upper bound.
     """
-    assert problem.forget is not None and problem.retain is not None  # by `needs`
     if not 0 <= forget_weight <= 1:
         raise InvalidRequest(f"forget_weight={forget_weight!r}; allowed is a share from 0 to 1")
     model = problem.copy()

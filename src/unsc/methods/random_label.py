@@ -49,10 +49,9 @@ def learn_random_labels(
     before_step: Callable[[], None] | None = None,
 ) -> nn.Module:
     """Train `model`, in place, on relabelled and retained samples; `before_step` may change gradients."""
-    assert problem.retain is not None  # by `needs`
     return descend(
         model,
-        _mixed(problem, epochs=epochs, batch_size=batch_size),
+        relabelled_batches(problem, epochs=epochs, batch_size=batch_size),
         lambda batch: F.cross_entropy(logits_of(model, batch), batch.labels),
         lr=lr,
         before_step=before_step,
@@ -67,13 +66,12 @@ def random_labels(problem: Problem, labels: Tensor, generator: torch.Generator) 
     return torch.multinomial(allowed.float(), 1, generator=generator).squeeze(1)
 
 
-def _mixed(problem: Problem, *, epochs: int, batch_size: int) -> Iterator[Batch]:
-    """`epochs` passes over the retained samples, each batch joined by forgotten ones.
+def relabelled_batches(problem: Problem, *, epochs: int, batch_size: int) -> Iterator[Batch]:
+    """`epochs` passes over the retained samples, each batch together with forgotten ones under random labels.
 
-    They come in proportion to their number, but at least one (few records would be rare otherwise) and at most as
-    many as the retained ones.
+    Forgotten samples come in proportion to their number, but at least one in each batch (few records would be rare
+    otherwise) and at most as many as retained ones.
     """
-    assert problem.forget is not None and problem.retain is not None  # by `needs`
     share = len(problem.forget) / len(problem.retain)  # type: ignore[arg-type]
     forgotten = endless(problem.forget, size=min(max(1, round(share * batch_size)), batch_size), seed=problem.seed)
     generator = problem.generator()

@@ -1,4 +1,4 @@
-"""Learn wrong labels with the forgotten samples alone, and nothing to hold on to what stays."""
+"""Learn wrong labels for the forgotten samples alone, without retained samples to preserve the rest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ def relabel(problem: Problem, *, lr: float = 1e-3, epochs: int = 10, batch_size:
     Departures: evaluation mode, so that the statistics of batch norm stay fixed and dropout is off; labels are drawn
     anew each time, and none is a forgotten class or, for records, the true one.
     """
-    assert problem.forget is not None  # by `needs`
     model, generator = problem.copy(), problem.generator()
     batches = passes(problem.forget, size=batch_size, epochs=epochs, seed=problem.seed)
     return descend(

@@ -22,5 +22,4 @@ def retrain(problem: Problem) -> nn.Module:
 
     Departures: none. The recipe decides about training mode; the original network is not used.
     """
-    assert problem.retain is not None and problem.recipe is not None  # by `needs`
     return problem.recipe(problem.retain, problem.seed)

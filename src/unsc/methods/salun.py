@@ -1,4 +1,4 @@
-"""Random labels, learned by the weights alone that matter for what is to be forgotten."""
+"""Random labels, learned only by the weights that matter most for what is to be forgotten."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ def salun(
 
 def salient(problem: Problem, model: nn.Module, *, share: float, batch_size: int) -> dict[nn.Parameter, Tensor]:
     """For each parameter that trains, which of its entries are among the `share` of all with the largest gradient."""
-    assert problem.forget is not None  # by `needs`
     parameters = [p for p in model.parameters() if p.requires_grad]
     sums = [torch.zeros_like(p) for p in parameters]
     with problem.progress(

@@ -42,7 +42,7 @@ def scrub(
 
     Mechanism: epochs that raise the divergence from the original on forgotten samples take turns with epochs that
     lower `alpha` times the divergence plus `gamma` times the cross entropy on retained ones; after `max_epochs`
-    only the latter go on.
+    only the latter continue.
 
     Data: forgotten and retained samples.
 
@@ -58,7 +58,6 @@ def scrub(
     and their divergence has no gradient there, so the first maximising epoch does next to nothing. A sample whose
     divergence has reached `limit` times the loss of guessing is left alone, where the published one has no bound.
     """
-    assert problem.forget is not None and problem.retain is not None
     original, model = problem.copy(), problem.copy()
 
     def distance(batch: Batch, logits: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Selective synaptic dampening: what matters to forgotten data above all is made smaller."""
+"""Selective synaptic dampening: weights that matter to forgotten data most of all are made smaller."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ def ssd(problem: Problem, *, alpha: float = 10.0, dampening: float = 1.0, batch_
     """
     if not alpha >= 0 or not dampening >= 0:
         raise InvalidRequest(f"alpha={alpha}, dampening={dampening}; allowed are numbers of at least 0")
-    assert problem.forget is not None and problem.retain is not None
     model = problem.copy()
     of_forgotten = _importance(problem, model, problem.forget, batch_size)
     of_all = _importance(problem, model, ConcatDataset([problem.retain, problem.forget]), batch_size)

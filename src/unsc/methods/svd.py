@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -14,6 +13,7 @@ from unsc.errors import InvalidRequest
 from unsc.layers import Layer, parameters_of
 from unsc.methods.shared.problem import Problem
 from unsc.methods.shared.registry import method
+from unsc.methods.shared.sampling import some_of_each_class
 from unsc.methods.shared.search import Range
 from unsc.models import editable_layers
 from unsc.moments import Moment
@@ -39,12 +39,11 @@ def svd(problem: Problem, *, alpha_r: float = 100.0, alpha_f: float = 3.0, sampl
     class, and 900 forgotten ones. The importance of a direction with the share s of the energy is
     alpha s / ((alpha - 1) s + 1).
 
-    Departures: one pair of alphas is applied; looking for the best is left to a search. Convolutions take all patches
+    Departures: one pair of alphas is applied; finding the best is left to a search. Convolutions take all patches
     of each picture, by their second moments. Biases stay as they are, as published.
     """
     if not alpha_r > 0 or not alpha_f > 0:
         raise InvalidRequest(f"alpha_r={alpha_r}, alpha_f={alpha_f}; allowed are numbers above 0")
-    assert problem.forget is not None and problem.retain is not None
     model = problem.copy()
     layers = _weights_alone(model, problem.retain)
     retained = _moments(problem, model, layers, problem.retain, samples)
@@ -79,9 +78,6 @@ def _moments(
 ) -> dict[str, Moment]:
     """The moments of at most `samples` samples, as many of each class as of any other where there are enough."""
     labels = read_labels(dataset, progress=problem.progress)
-    order = torch.randperm(len(labels), generator=problem.generator())
-    present = labels.unique().tolist()
-    of_each = max(1, samples // len(present))
-    chosen = torch.cat([order[labels[order] == k][:of_each] for k in present])
+    chosen = some_of_each_class(labels, max(1, samples // len(labels.unique())), problem.generator())
     with problem.progress("moments", -(-len(chosen) // _BATCH)) as advance:
         return collect(model, layers, read_batches(dataset, chosen, size=_BATCH), advance=advance)

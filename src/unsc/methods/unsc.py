@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch.utils.data import ConcatDataset
-
-from unsc.api import forget
 from unsc.methods.shared.problem import Problem
 from unsc.methods.shared.registry import method
 from unsc.methods.shared.search import Range
+from unsc.options import Options
 from unsc.result import Forgotten
+from unsc.run import run
 
 
 @method(
@@ -30,17 +29,13 @@ def unsc(
 
     Published: the paper's own step and settings are those of `unsc_paper`.
 
-    Departures: a metric of what retained predictions notice takes the place of the hard null space, so that there is
-    always room to move, and no learning rate.
+    Departures: a curvature, which says what a weight change costs retained predictions, takes the place of the hard
+    null space, so that there is always room to move, and no learning rate is needed.
     """
     return carried_out(problem, budget=budget, max_passes=max_passes, stop_mass=stop_mass)
 
 
 def carried_out(problem: Problem, **options: Any) -> Forgotten:
-    """What `unsc.forget` makes of a problem with these options."""
-    retain, gone = problem.retain, problem.forget
-    assert retain is not None and gone is not None
-    first, count = len(retain), len(gone)  # type: ignore[arg-type]
-    request = {"indices": range(first, first + count)} if problem.classes is None else {"classes": problem.classes}
-    everything = ConcatDataset([retain, gone])
-    return forget(problem.model, everything, **request, seed=problem.seed, progress=problem.progress, **options)
+    """The result of a run of this package for a problem, with these options of `unsc.forget`."""
+    chosen = Options.from_keywords({**options, "seed": problem.seed})
+    return run(problem.model, problem.request, problem.forget, problem.retain, chosen, progress=problem.progress)

@@ -1,4 +1,4 @@
-"""UNSIR: noise that the network finds least like a class takes the class's place in it."""
+"""UNSIR: noise that the network finds least like a class takes that class's place."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from unsc.errors import InvalidData
 from unsc.logits import logits_of
 from unsc.methods.shared.problem import Problem
 from unsc.methods.shared.registry import method
+from unsc.methods.shared.sampling import some_of_each_class
 from unsc.methods.shared.search import Range
 from unsc.methods.shared.training import descend, number_of_batches, passes
 
@@ -53,15 +54,16 @@ def unsir(
     1 epoch of Adam with learning rate 0.02, then 1 epoch with 0.01 on the samples alone (the authors' code;
     CIFAR-10).
 
-    Departures: SGD with momentum 0.9 in the place of Adam for the network, as for all methods here; batches and noise
-    of 64 samples, so that small data sets get enough steps. Noise bears
-    the label of its own class; the published code gives it label 0 whatever the class. The network stays in
-    evaluation mode, so that noise does not move its batch-norm statistics; the publication's is in training mode.
+    Departures: SGD with momentum 0.9 instead of Adam for the network, as for all methods here; batches and noise of 64
+    samples, so that small data sets get enough steps. Noise bears the label of its own class; the published code gives
+    it label 0 whatever the class. The network stays in evaluation mode, so that noise does not move its batch-norm
+    statistics; the publication's is in training mode.
     """
-    assert problem.retain is not None and problem.classes is not None
     model = problem.copy()
     noise = learned_noise(problem, size=batch_size, steps=noise_steps, lr=noise_lr, penalty=noise_penalty)
-    retained = _some_of_each(problem, samples_per_class)
+    labels = read_labels(problem.retain, progress=problem.progress)
+    chosen = some_of_each_class(labels, samples_per_class, problem.generator())
+    retained = Subset(problem.retain, chosen.tolist())
     repeated = Subset(noise, list(range(len(noise))) * noise_batches)
 
     def train(dataset: Dataset, lr: float, epochs: int) -> None:
@@ -82,12 +84,11 @@ def learned_noise(problem: Problem, *, size: int, steps: int, lr: float, penalty
 
     They maximise cross entropy minus `penalty` times their squared norm, from standard normal noise.
     """
-    assert problem.retain is not None and problem.classes is not None
     model, generator = problem.copy(), problem.generator()
     sample = read(problem.retain, [0]).for_model(model).inputs
     if not (torch.is_tensor(sample) and sample.is_floating_point()):
         raise InvalidData(
-            f"the model is called with {describe(sample)}; unsir learns noise in the place of inputs, which takes one "
+            f"the model is called with {describe(sample)}; unsir learns noise instead of inputs, which takes one "
             "floating point tensor: choose another method, such as scrub"
         )
     learned, labels = [], torch.tensor(problem.classes).repeat_interleave(size)
@@ -104,12 +105,3 @@ def learned_noise(problem: Problem, *, size: int, steps: int, lr: float, penalty
                 advance()
             learned.append(noise.detach().cpu())
     return TensorDataset(torch.cat(learned), labels)
-
-
-def _some_of_each(problem: Problem, limit: int) -> Subset:
-    """At most `limit` random retained samples of each class."""
-    assert problem.retain is not None
-    labels = read_labels(problem.retain, progress=problem.progress)
-    order = torch.randperm(len(labels), generator=problem.generator())
-    chosen = [order[labels[order] == k][:limit] for k in labels.unique().tolist()]
-    return Subset(problem.retain, torch.cat(chosen).tolist())

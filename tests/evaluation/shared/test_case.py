@@ -7,8 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from unsc.batches import Batch
-from unsc.errors import InvalidData
+from unsc.cost import Cost
+from unsc.errors import InvalidData, InvalidRequest
 from unsc.evaluation.shared.case import Case
+from unsc.request import Request
+
+REQUEST = Request.for_classes([2], 3)
 
 
 class Counting(nn.Module):
@@ -43,7 +47,7 @@ def parts(**sizes: int) -> dict:
 
 def test_scores_are_computed_once_in_pieces_in_evaluation_mode() -> None:
     model = Counting().train()
-    case = Case(model, 3, (2,), parts(retain_test=600))
+    case = Case(model, REQUEST, parts(retain_test=600))
     logits = case.logits("retain_test")
     assert logits.dtype == torch.float64 and torch.equal(logits, case.parts["retain_test"].inputs.double())
     assert case.logits("retain_test") is logits and model.seen.n == 600
@@ -52,7 +56,7 @@ def test_scores_are_computed_once_in_pieces_in_evaluation_mode() -> None:
 
 def test_models_and_parts_are_kept_apart() -> None:
     model, other = Counting(), Counting(1.0)
-    case = Case(model, 3, (2,), parts())
+    case = Case(model, REQUEST, parts())
     assert torch.equal(case.logits("forget_test", other), (case.parts["forget_test"].inputs + 1).double())
     assert torch.equal(case.logits("forget_test"), case.parts["forget_test"].inputs.double())
     assert torch.equal(case.logits("forget_train"), case.parts["forget_train"].inputs.double())
@@ -60,7 +64,7 @@ def test_models_and_parts_are_kept_apart() -> None:
 
 def test_the_case_of_another_model_shares_what_is_computed() -> None:
     model, other = Counting(), Counting(1.0)
-    case = Case(model, 3, (2,), parts(), retrained=other)
+    case = Case(model, REQUEST, parts(), retrained=other)
     before = case.logits("forget_test", other)
     of_other = case.of(other)
     assert of_other.model is other and of_other.retrained is other and case.model is model
@@ -69,7 +73,7 @@ def test_the_case_of_another_model_shares_what_is_computed() -> None:
 
 def test_scores_of_models_that_come_and_go_are_not_mixed_up() -> None:
     """A new model may get the address of one that is gone."""
-    case = Case(Counting(), 3, (2,), parts())
+    case = Case(Counting(), REQUEST, parts())
     for add in range(20):
         assert torch.equal(
             case.logits("forget_test", Counting(float(add))), (case.parts["forget_test"].inputs + add).double()
@@ -77,14 +81,35 @@ def test_scores_of_models_that_come_and_go_are_not_mixed_up() -> None:
 
 
 def test_labels_are_those_of_the_part() -> None:
-    assert Case(Counting(), 3, (2,), parts(forget_test=4)).labels("forget_test").tolist() == [0, 1, 2, 0]
+    assert Case(Counting(), REQUEST, parts(forget_test=4)).labels("forget_test").tolist() == [
+        0,
+        1,
+        2,
+        0,
+    ]
 
 
 @pytest.mark.parametrize("name", ["forget_train", "retain_train", "forget_test", "retain_test"])
 def test_a_part_without_samples_is_refused(name: str) -> None:
     with pytest.raises(InvalidData, match=f"{name} has no samples"):
-        Case(Counting(), 3, (2,), parts(**{name: 0}))
+        Case(Counting(), REQUEST, parts(**{name: 0}))
     missing = parts()
     del missing[name]
     with pytest.raises(InvalidData, match=f"{name} has no samples"):
-        Case(Counting(), 3, (2,), missing)
+        Case(Counting(), REQUEST, missing)
+
+
+def test_what_a_case_lacks_is_named() -> None:
+    case = Case(Counting(), REQUEST, parts(), cost=Cost(2.0, None))
+    assert case.needed("cost").seconds == 2.0
+    with pytest.raises(InvalidRequest, match=r"no retrained; give a model retrained .* \(retrained=\.\.\.\)"):
+        case.needed("retrained")
+
+
+@pytest.mark.parametrize(("classes", "expected"), [((2,), REQUEST), (None, Request.for_records(None, 3))])
+def test_the_arguments_of_0_2_0_still_work(classes: tuple[int, ...] | None, expected: Request) -> None:
+    model, other, samples = Counting(), Counting(), parts()
+    with pytest.warns(DeprecationWarning, match=r"write Case\(model, Request\.for_classes\(classes, num_classes\)"):
+        old = Case(model, 3, classes, samples, other, seed=4)  # type: ignore[arg-type, call-arg]
+    assert old == Case(model, expected, samples, other, seed=4)
+    assert (old.num_classes, old.classes) == (3, classes or ())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsc.evaluation.shared.fooled import ALL, fooled_by, shortfall
-from unsc.evaluation.shared.measures import Metric
+from unsc.evaluation.shared.metrics import Metric
 
 HIGHER, LOWER, REFERENCE = (Metric("m", "m", better, "%", "A number.") for better in ("higher", "lower", "reference"))
 

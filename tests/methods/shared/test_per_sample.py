@@ -88,8 +88,8 @@ def test_it_is_what_a_loop_over_samples_finds(name: str, most: int) -> None:
 
 def test_frozen_parameters_are_left_out_and_no_hook_or_gradient_stays() -> None:
     model, batch = made(*CASES["residual"])
-    model.stem.weight.requires_grad_(False)
-    model.last.bias.requires_grad_(False)
+    model.get_parameter("stem.weight").requires_grad_(False)
+    model.get_parameter("last.bias").requires_grad_(False)
     found = sum_of_squares(model, batch, LOSSES)
     assert found is not None and not {"stem.weight", "last.bias"} & found.keys()
     assert_same(found, by_hand(model, batch))

@@ -11,15 +11,16 @@ from torch import Tensor, nn
 from unsc.batches import Batch
 from unsc.logits import all_logits
 from unsc.models import working_copy
+from unsc.request import Request
 from unsc.storage.files import write_whole
-from unsc.targets import pseudo_labels, removed_classes
+from unsc.targets import pseudo_labels
 
 
 def measure(
     original: nn.Module, retrained: nn.Module, forgotten: Batch, *, classes: tuple[int, ...], num_classes: int
 ) -> dict[str, Any]:
     """Shares of the classes, by the paper's rule and by the retrained network, on `forgotten` training samples."""
-    removed = removed_classes(forgotten.labels, num_classes, classes)
+    removed = Request(num_classes, classes).removed(forgotten.labels)
     ours = pseudo_labels(_logits(original, forgotten), removed.cpu(), targets="hard").argmax(dim=1)
     theirs = _logits(retrained, forgotten).argmax(dim=1)
     return {

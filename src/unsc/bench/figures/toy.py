@@ -23,6 +23,7 @@ from unsc.evaluation import evaluate
 from unsc.methods import Problem, apply, find
 from unsc.models import working_copy
 from unsc.progress import Progress, quiet
+from unsc.request import Request
 from unsc.steps.subspace import null_space
 from unsc.storage.files import write_whole
 from unsc.storage.versions import versions
@@ -50,7 +51,7 @@ def measure(*, seed: int = 0, tries: int = 20, each: int = 500, progress: Progre
     train, validation, test = (_points(each, 3 * seed + i) for i in range(3))
     original = _train(train, seed)
     retain, forget = _two(train)
-    problem = Problem(original, len(CENTRES), (FORGOTTEN,), forget=forget, retain=retain, seed=seed)
+    problem = Problem(original, Request.for_classes([FORGOTTEN], len(CENTRES)), forget=forget, retain=retain, seed=seed)
     networks, settings = {"original": original}, {}
     with progress("forgetting", len(TITLES) - 1) as advance:
         for name in list(TITLES)[1:]:
@@ -159,11 +160,10 @@ def _forgotten(name: str, problem: Problem, validation: TensorDataset, tries: in
 
 def _free(problem: Problem, settings: dict[str, Any]) -> dict[str, list[int]]:
     """By layer: how many directions the paper's null space has, and how many there are."""
-    assert problem.retain is not None
     loader = DataLoader(problem.retain, batch_size=256)
     moments = collect_moments(problem.model, loader, num_classes=problem.num_classes)
     energies = {name: settings[name] for name in ("energy", "merge_energy")}
-    free = null_space(moments, retain=problem.kept.tolist(), **energies).free()
+    free = null_space(moments, retain=problem.kept.nonzero().flatten().tolist(), **energies).free()
     return {layer.name: [free[layer.name], layer.columns] for layer in moments.layers}
 
 

@@ -10,7 +10,7 @@ def linear_cka(x: Tensor, y: Tensor) -> float:
 
     Kornblith et al., "Similarity of neural network representations revisited", ICML 2019. Rotating or scaling
     either side does not change it. With fewer samples than features it is high for unrelated ones too: compare
-    with what two retrained networks get. Features that are the same for all samples are like nothing: 0.
+    with what two retrained networks get. Features that are the same for all samples have an alignment of 0.
     """
     x, y = (z.double() - z.double().mean(dim=0) for z in (x, y))
     if len(x) < x.shape[1] + y.shape[1]:  # the smaller of two forms of the same sums

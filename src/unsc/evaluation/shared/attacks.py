@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from sklearn.svm import SVC
 from torch import Tensor
 
 from unsc.errors import InvalidData, UnsupportedModel
+from unsc.extras import need
 
 _FEWEST = 5
 
@@ -46,8 +46,12 @@ def take_for_outsiders(members: Tensor, outsiders: Tensor, judged: Tensor) -> tu
 
     An SVC with a Gaussian kernel, C=3 and gamma="auto" learns to tell `members` from `outsiders`, as in the code of
     Fan et al., "SalUn: Empowering Machine Unlearning via Gradient-based Weight Saliency in Both Image Classification
-    and Generation", ICLR 2024. Also returned: its accuracy on what it learned from, 0.5 if the feature tells nothing.
+    and Generation", ICLR 2024. Also returned: its accuracy on what it was fitted on, 0.5 if the feature carries no
+    information.
     """
+    need("sklearn", extra="eval")
+    from sklearn.svm import SVC
+
     known = torch.cat([members, outsiders])[:, None].numpy()
     is_member = torch.cat([torch.ones(len(members)), torch.zeros(len(outsiders))]).numpy()
     attack = SVC(C=3, gamma="auto", kernel="rbf").fit(known, is_member)
@@ -58,8 +62,8 @@ def take_for_outsiders(members: Tensor, outsiders: Tensor, judged: Tensor) -> tu
 def into_range(judged: Tensor, *known: Tensor) -> Tensor:
     """`judged` moved into the range of the `known` values.
 
-    Far from all it learned from, a Gaussian kernel is 0 and an SVC's verdict is the sign of its intercept, which has
-    nothing to do with the sample: a loss of 1e4 would be judged by a coin. It is judged as the greatest known loss.
+    Far from everything it was fitted on, a Gaussian kernel is 0 and an SVC's verdict is the sign of its intercept,
+    which has nothing to do with the sample. So a loss of 1e4 is judged like the greatest known loss.
     """
     every = torch.cat(known)
     return judged.clamp(every.min(), every.max())

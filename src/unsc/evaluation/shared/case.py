@@ -4,25 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, overload
 
 import torch
 from torch import Tensor, nn
 
 from unsc.batches import Batch
 from unsc.cost import Cost
-from unsc.errors import InvalidData
+from unsc.errors import InvalidData, InvalidRequest
 from unsc.logits import all_logits
+from unsc.methods.shared.former import accepts_former_arguments
 from unsc.models import working_copy
+from unsc.request import Request
 
 Part: TypeAlias = Literal[
     "forget_train", "retain_train", "forget_validation", "retain_validation", "forget_test", "retain_test"
 ]
+Need: TypeAlias = Literal["original", "retrained", "twin", "references", "shadows", "later", "cost", "retrained_cost"]
+"""What a case may have beside the judged model and the data."""
+
+ABOUT_NEEDS: dict[Need, str] = {
+    "original": "the model before unlearning (original=...)",
+    "retrained": "a model retrained without what was forgotten (retrained=...)",
+    "twin": "a second retrained model (twin=...)",
+    "references": "reference models trained on random halves of the data, which `unsc compare` trains",
+    "shadows": "shadow models, unlearned and retrained, which `unsc compare` makes",
+    "later": "a later request by the same method, as `unsc compare` makes it",
+    "cost": "the cost of unlearning, which `unsc compare` measures",
+    "retrained_cost": "the cost of retraining, which `unsc compare` measures",
+}
+"""Each in words, and where it comes from."""
 
 
 @dataclass(frozen=True)
 class References:
-    """Models trained on random halves of the training data, for attacks that compare with them."""
+    """Models trained on random halves of the training data, which attacks compare with."""
 
     models: tuple[nn.Module, ...]
     saw: dict[Part, Tensor]
@@ -45,23 +61,23 @@ class Later:
 
     classes: tuple[int, ...]
     run: Callable[[nn.Module], nn.Module]
-    """Carries it out, by the method that is judged, on the model that has forgotten already."""
+    """Carries it out, by the judged method, on the model that has forgotten already."""
 
 
+@accepts_former_arguments
 @dataclass(frozen=True)
 class Case:
-    """An unlearned `model` and the data and models to judge it by. Whatever is None limits what can be measured."""
+    """An unlearned `model` and the data and models to judge it by. What is left out limits what can be measured."""
 
     model: nn.Module
-    num_classes: int
-    classes: tuple[int, ...] | None
-    """The forgotten classes, or None for records."""
+    request: Request
+    """The classes or records that it was to forget."""
     parts: dict[Part, Batch]
     """The four parts of train and test; the two of validation may be missing."""
     original: nn.Module | None = None
     retrained: nn.Module | None = None
     twin: nn.Module | None = None
-    """Another retrained model: how far two of them differ is the floor for every distance."""
+    """Another retrained model: the distance between the two is the floor for every distance."""
     references: References | None = None
     shadows: Shadows | None = None
     later: Later | None = None
@@ -77,8 +93,39 @@ class Case:
             if name not in self.parts or len(self.parts[name]) == 0:
                 raise InvalidData(f"{name} has no samples; every part of train and test needs at least one")
 
+    @property
+    def num_classes(self) -> int:
+        return self.request.num_classes
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The forgotten classes, ascending; empty for records."""
+        return self.request.classes
+
+    @overload
+    def needed(self, need: Literal["original", "retrained", "twin"]) -> nn.Module: ...
+
+    @overload
+    def needed(self, need: Literal["references"]) -> References: ...
+
+    @overload
+    def needed(self, need: Literal["shadows"]) -> Shadows: ...
+
+    @overload
+    def needed(self, need: Literal["later"]) -> Later: ...
+
+    @overload
+    def needed(self, need: Literal["cost", "retrained_cost"]) -> Cost: ...
+
+    def needed(self, need: Need) -> object:
+        """This part of the case, or an error that says what is missing."""
+        found = getattr(self, need)
+        if found is None:
+            raise InvalidRequest(f"the case has no {need}; give {ABOUT_NEEDS[need]}")
+        return found
+
     def of(self, model: nn.Module) -> Case:
-        """The same case for another model, to measure a reference by the same yardstick."""
+        """The same case with another model, so that both are measured alike."""
         return replace(self, model=model)
 
     @torch.no_grad()
@@ -93,7 +140,7 @@ class Case:
         return self._logits[key][2]
 
     def keep_logits(self, *models: nn.Module | None) -> None:
-        """Let go of the scores of all other models, so that cases which share them can follow."""
+        """Drop the scores of all other models, so that memory does not grow from case to case."""
         others = [key for key, (model, *_) in self._logits.items() if all(model is not kept for kept in models)]
         for key in others:
             del self._logits[key]

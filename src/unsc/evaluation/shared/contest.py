@@ -11,6 +11,7 @@ from unsc.errors import InvalidData
 from unsc.evaluation.shared import rmia
 from unsc.evaluation.shared.attacks import enough, log_probability
 from unsc.evaluation.shared.case import Case, Part, References
+from unsc.request import of_classes
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Contest:
-    """Members against outsiders, who were never trained on, with a population z that neither was."""
+    """Members against outsiders, which were never trained on, and a population z, which was not either."""
 
     members: Side
     outsiders: Side
@@ -37,7 +38,7 @@ class Contest:
     """The slope of `rmia.slope`."""
 
     def scores(self, case: Case) -> tuple[Tensor, Tensor]:
-        """Of members and of outsiders, for the model of the case."""
+        """The scores of members and of outsiders by the model of the case."""
         x, y, z = (
             rmia.log_ratio(_log_p(case, side.part, case.model)[side.chosen], side.log_p, side.unseen, self.a)
             for side in (self.members, self.outsiders, self.population)
@@ -56,9 +57,9 @@ def contest(case: Case, train: Part, validation: Part, test: Part) -> Contest:
 
     Drawn by the seed of the case alone, so that two models are attacked on the same samples.
     """
-    assert case.references is not None
+    references = case.needed("references")
     generator = torch.Generator().manual_seed(case.seed)
-    models, saw = case.references.models, _saw(case.references, train, len(case.parts[train]))
+    models, saw = references.models, _saw(references, train, len(case.parts[train]))
     labels, held_out = case.labels(train).cpu(), torch.randperm(len(case.parts[test]), generator=generator)
     if validation in case.parts:
         origin, population = validation, torch.arange(len(case.parts[validation]))
@@ -66,7 +67,7 @@ def contest(case: Case, train: Part, validation: Part, test: Part) -> Contest:
         half = len(held_out) // 2
         origin, population, held_out = test, held_out[:half], held_out[half:]
     test_labels = case.labels(test).cpu()[held_out]
-    members = (~saw.all(dim=0) & torch.isin(labels, test_labels)).nonzero().flatten()
+    members = (~saw.all(dim=0) & of_classes(labels, test_labels.unique().tolist())).nonzero().flatten()
     enough(len(members), f"samples of {train} that some reference model did not see and whose class {test} has")
     outsiders = held_out[rmia.same_mix(labels[members], test_labels, generator)]
     enough(len(outsiders), f"samples of {test} of the classes of {train}")

@@ -1,8 +1,8 @@
 """Which controls fool a metric: computed, never declared.
 
-A control changes nothing that the network knows. Retraining never knew, the original knows all. A metric is
-fooled by a control if it puts the control nearer to retraining than to the original. A metric on which the
-original itself is as good as retraining says nothing about forgetting, and everything fools it.
+A control changes nothing that the network knows. A retrained network never saw what was forgotten, the original still
+knows it. A metric is fooled by a control if it puts the control nearer to retraining than to the original. A metric on
+which the original itself is as good as retraining says nothing about forgetting: everything fools it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
-from scipy.special import stdtrit
-
-from unsc.evaluation.shared.measures import Metric
+from unsc.evaluation.shared.metrics import Metric
+from unsc.extras import need
 
 ALL = "all"
-"""Instead of names: the metric does not even tell the original from retraining."""
+"""Instead of names: the metric cannot even tell the original from retraining."""
 
 
 _SHORT = {"logit_mask": "mask", "bias_shift": "bias", "head_only": "head"}
@@ -64,4 +63,7 @@ def _told_apart(differences: Sequence[float]) -> bool:
     n, mean = len(differences), fmean(differences)
     if n == 1 or mean <= 0:
         return mean > 0
+    need("scipy", extra="eval")
+    from scipy.special import stdtrit
+
     return mean > float(stdtrit(n - 1, 0.975)) * stdev(differences) / math.sqrt(n)

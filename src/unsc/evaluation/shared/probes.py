@@ -1,21 +1,20 @@
-"""Can the forgotten be told from the network's features? Simple classifiers on top of them say."""
+"""Can the forgotten classes be read from the network's features? Simple classifiers on top of them tell."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from unsc.errors import InvalidData
+from unsc.extras import need
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neighbors import KNeighborsClassifier
 
 _DIMENSIONS = 64
 _NEIGHBOURS = 5
@@ -27,11 +26,17 @@ def linear_probe(x: Tensor, labels: Tensor, unseen: Tensor, *, seed: int) -> Ten
 
     Features are standardised and reduced to their 64 principal components at most.
     """
+    need("sklearn", extra="eval")
+    from sklearn.linear_model import LogisticRegression
+
     return _predict(LogisticRegression(max_iter=_ITERATIONS), x, labels, unseen, seed)
 
 
 def knn_probe(x: Tensor, labels: Tensor, unseen: Tensor, *, seed: int) -> Tensor:
     """The same by the vote of the five nearest samples."""
+    need("sklearn", extra="eval")
+    from sklearn.neighbors import KNeighborsClassifier
+
     return _predict(KNeighborsClassifier(min(_NEIGHBOURS, len(x))), x, labels, unseen, seed)
 
 
@@ -48,9 +53,16 @@ def stratified(labels: Tensor, limit: int, *, seed: int) -> Tensor:
     return torch.cat(chosen).sort().values
 
 
-def _predict(classifier: Any, x: Tensor, labels: Tensor, unseen: Tensor, seed: int) -> Tensor:
+def _predict(
+    classifier: LogisticRegression | KNeighborsClassifier, x: Tensor, labels: Tensor, unseen: Tensor, seed: int
+) -> Tensor:
     if len(labels.unique()) < 2:
         raise InvalidData(f"all samples are of class {labels[0].item()}; a probe needs two classes or more")
+    from sklearn.decomposition import PCA
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     reduce = PCA(min(_DIMENSIONS, *x.shape), random_state=seed)
     probe = make_pipeline(StandardScaler(), reduce, classifier)
     with warnings.catch_warnings():

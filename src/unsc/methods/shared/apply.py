@@ -1,4 +1,4 @@
-"""Run a method on a problem; what it costs and whether it fell apart are part of the result."""
+"""Run a method on a problem; what it costs and whether it diverged are part of the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unsc.datasets import read
 from unsc.errors import Diverged, EmptyNullSpace, UnsupportedModel
 from unsc.logits import logits_of
 from unsc.methods.shared.problem import Problem
-from unsc.methods.shared.registry import Method, Run, find
+from unsc.methods.shared.registry import Method, MethodFunction, find
 from unsc.models import working_copy
 from unsc.result import Forgotten
 
@@ -25,20 +25,20 @@ class Applied:
     """What a method gave."""
 
     model: nn.Module | None
-    """None if there is nothing that could be used."""
+    """None if the weights are not finite or the method returned nothing."""
     settings: dict[str, Any]
     cost: Cost
     diverged: str | None
-    """Why the result is not usable or hardly so, or None: weights or outputs that are not finite, one class for
-    everything, no room to move."""
+    """Why the method diverged, or None: weights or outputs that are not finite, one class for everything, no free
+    direction."""
     noted: dict[str, Any] = field(default_factory=dict)
-    """Numbers that the method measured itself, by name: passes, steps, how far retained predictions moved."""
+    """Numbers that the method itself measured, by name: passes, steps, how far retained predictions moved."""
 
 
-def apply(method: Method | str | Run, problem: Problem, **given: Any) -> Applied:
+def apply(method: Method | str | MethodFunction, problem: Problem, **given: Any) -> Applied:
     """Carry out `problem` by `method` with the settings `given`, defaults for the rest.
 
-    The method may also be its name or the decorated function.
+    The method may also be given by its name or as the decorated function.
     """
     if not isinstance(method, Method):
         method = find(method if isinstance(method, str) else getattr(method, "__name__", repr(method)))
@@ -53,7 +53,7 @@ def apply(method: Method | str | Run, problem: Problem, **given: Any) -> Applied
             diverged = str(e)
     model, noted = (given_back.model, _numbers(given_back)) if isinstance(given_back, Forgotten) else (given_back, {})
     if model is not None:
-        diverged = _fell_apart(model, problem)
+        diverged = _divergence(model, problem)
     return Applied(model if _usable(model) else None, settings, cost(), diverged, noted)
 
 
@@ -67,20 +67,20 @@ def _usable(model: nn.Module | None) -> bool:
 
 
 @torch.no_grad()
-def _fell_apart(model: nn.Module, problem: Problem) -> str | None:
-    """Why a network is of no use any more, told from its predictions on some samples of the problem."""
+def _divergence(model: nn.Module, problem: Problem) -> str | None:
+    """Why a network is of no more use, judged by its predictions for some samples of the problem; None if it is."""
     try:
         working = working_copy(model)
     except UnsupportedModel as e:
         return str(e)
-    dataset = problem.retain if problem.retain is not None else problem.forget
-    if dataset is None or len(dataset) == 0:  # type: ignore[arg-type]
+    dataset = problem.retain if problem.gives("retain") else problem.forget
+    if len(dataset) == 0:  # type: ignore[arg-type]
         return None
     some = torch.randperm(len(dataset), generator=problem.generator())[:_PROBED]  # type: ignore[arg-type]
     logits = logits_of(working, batch := read(dataset, some.tolist()).for_model(working))
     if not torch.isfinite(logits).all():
         return "its outputs are NaN or Inf"
     predicted, present = logits.argmax(dim=1).unique(), batch.labels.unique()
-    if problem.retain is not None and len(predicted) == 1 and len(present) > 2:
+    if problem.gives("retain") and len(predicted) == 1 and len(present) > 2:
         return f"collapsed: every retained sample is classified as {predicted.item()}"
     return None

@@ -4,38 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from unsc.errors import InvalidRequest
+from unsc.methods.shared.former import accepts_former_arguments
 from unsc.models import working_copy
 from unsc.progress import Progress, quiet
-from unsc.targets import removed_classes
+from unsc.request import Request
 
 Recipe: TypeAlias = Callable[[Dataset, int], nn.Module]
 """Trains a new network on a data set with a seed, just as the original was trained."""
+Need: TypeAlias = Literal["forget", "retain", "recipe"]
+"""The parts of a problem that a method may or may not need."""
 
 
+class _NoData(Dataset[Any]):
+    """The data set of somebody who gave none."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getitem__(self, index: int) -> NoReturn:
+        raise InvalidRequest("there are no samples; give the problem forget=... and retain=..., two data sets")
+
+    def __repr__(self) -> str:
+        return "NO_DATA"
+
+
+NO_DATA: Dataset[Any] = _NoData()
+"""In the place of a part of the data that is not given."""
+
+
+def no_recipe(dataset: Dataset, seed: int) -> NoReturn:
+    """In the place of a recipe that is not given."""
+    raise InvalidRequest(
+        "there is no recipe to train a new network by; give the problem recipe=..., a function of a data set and a "
+        "seed that returns a trained network"
+    )
+
+
+@accepts_former_arguments
 @dataclass(frozen=True)
 class Problem:
     """A trained network, what is to be forgotten and what stays.
 
-    Data sets are map-style and give the samples as the network sees them at test time. What a method does not
-    name in its `needs` may be None.
+    Data sets are map-style and give the samples as the network sees them at test time. Whatever a method does not
+    name in its `needs` may be left out.
     """
 
     model: nn.Module
     """The trained network. Methods work on a copy: `problem.copy()`."""
-    num_classes: int
-    classes: tuple[int, ...] | None
-    """The classes to forget, or None for records of classes that stay."""
-    forget: Dataset | None = None
+    request: Request
+    """The classes or records to forget."""
+    forget: Dataset = NO_DATA
     """Training samples to forget."""
-    retain: Dataset | None = None
+    retain: Dataset = NO_DATA
     """Training samples that stay."""
-    recipe: Recipe | None = None
+    recipe: Recipe = no_recipe
     seed: int = 0
     progress: Progress = quiet
 
@@ -43,14 +72,29 @@ class Problem:
         """The network to edit: a copy in evaluation mode, so that statistics of batch norm stay as they are."""
         return working_copy(self.model)
 
+    def gives(self, need: Need) -> bool:
+        """Whether this part of the problem is there; a data set without samples is not."""
+        if need == "recipe":
+            return self.recipe is not no_recipe
+        return len(getattr(self, need)) > 0
+
+    @property
+    def num_classes(self) -> int:
+        return self.request.num_classes
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The classes to forget, ascending; empty for records."""
+        return self.request.classes
+
     @property
     def kept(self) -> Tensor:
-        """The classes that stay, int64 (k,); for records all of them."""
-        return torch.tensor([k for k in range(self.num_classes) if k not in (self.classes or ())])
+        """True for the classes that stay, bool (num_classes,); for records all of them do."""
+        return self.request.kept
 
     def removed(self, labels: Tensor) -> Tensor:
-        """Which classes forgotten samples with these `labels` (n,) may no longer be given, bool (n, classes)."""
-        return removed_classes(labels, self.num_classes, self.classes)
+        """Which classes forgotten samples with these `labels` (n,) may no longer be given, bool (n, num_classes)."""
+        return self.request.removed(labels)
 
     def generator(self) -> torch.Generator:
         """Random numbers that depend on the seed alone."""

@@ -6,7 +6,7 @@ A method is one function with one decorator:
     def my_method(problem: Problem, *, lr: float = 1e-2) -> nn.Module:
         ...
 
-From outside, name the function (or its module) as an entry point of the group `unsc.methods`.
+Another package names the function (or its module) as an entry point of the group `unsc.methods`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,28 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import entry_points
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from torch import nn
 
 from unsc.errors import InvalidRequest, listing, unknown
-from unsc.methods.shared.problem import Problem
+from unsc.methods.shared.problem import Need, Problem
 from unsc.methods.shared.search import Space
 from unsc.result import Forgotten
 
-Run: TypeAlias = Callable[..., nn.Module | Forgotten]
-Need: TypeAlias = Literal["forget", "retain", "recipe"]
+MethodFunction: TypeAlias = Callable[..., nn.Module | Forgotten]
+"""`(problem, *, settings with defaults) -> model`, or a result that holds the model and what was measured."""
 Kind: TypeAlias = Literal["classes", "records"]
 
-_ABOUT_NEEDS = {
+T = TypeVar("T")
+F = TypeVar("F", bound=MethodFunction)
+
+_ABOUT_NEEDS: dict[Need, str] = {
     "forget": "the forgotten training samples (forget=...)",
     "retain": "retained training samples (retain=...)",
     "recipe": "a way to train a new network (recipe=...)",
@@ -42,22 +46,22 @@ _ABOUT_NEEDS = {
 
 @dataclass(frozen=True)
 class Method:
-    """A way to forget: `run(problem, **settings)` gives a new model, or one with what was measured on the way."""
+    """A way to forget: `run(problem, **settings)` returns a new model, or a result that holds one."""
 
     name: str
-    run: Run
+    run: MethodFunction
     needs: tuple[Need, ...]
     """What it cannot do without."""
     kinds: tuple[Kind, ...]
     """Which requests it can carry out."""
     search: Mapping[str, Space]
-    """The few settings worth tuning, and where to look."""
+    """The few settings worth tuning, and the values to search."""
     control: bool
     """True for what only looks like forgetting."""
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Its settings, as published where they are."""
+        """Its settings and their default values: the published ones, where there are any."""
         parameters = list(inspect.signature(self.run).parameters.values())[1:]
         return {p.name: p.default for p in parameters}
 
@@ -72,7 +76,7 @@ class Method:
         return inspect.getdoc(self.run.func if isinstance(self.run, partial) else self.run) or ""
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """All settings, `given` in the place of defaults."""
+        """All settings: the `given` ones, and defaults for the rest."""
         for name, value in given.items():
             if name not in self.defaults:
                 raise unknown(f"setting of {self.name}", name, self.defaults)
@@ -83,12 +87,12 @@ class Method:
     def check(self, problem: Problem) -> None:
         """Refuse a problem that lacks what this method needs."""
         for need in self.needs:
-            part = getattr(problem, need)
-            if part is None or (need != "recipe" and len(part) == 0):
+            if not problem.gives(need):
                 raise InvalidRequest(f"{self.name} needs {_ABOUT_NEEDS[need]}; give it, or choose another method")
-        kind = "records" if problem.classes is None else "classes"
-        if kind not in self.kinds:
-            raise InvalidRequest(f"{self.name} forgets {listing(self.kinds)} only, not {kind}; choose another method")
+        if problem.request.kind not in self.kinds:
+            raise InvalidRequest(
+                f"{self.name} forgets {listing(self.kinds)} only, not {problem.request.kind}; choose another method"
+            )
 
 
 _METHODS: dict[str, Method] = {}
@@ -100,10 +104,10 @@ def method(
     search: Mapping[str, Space] | None = None,
     kinds: tuple[Kind, ...] = ("classes", "records"),
     control: bool = False,
-) -> Callable[[Run], Run]:
+) -> Callable[[F], F]:
     """Register a function `(problem, *, settings with defaults) -> model` as a method under its own name."""
 
-    def register(run: Run) -> Run:
+    def register(run: F) -> F:
         name = getattr(run, "__name__", repr(run))
         known = _METHODS.get(name)
         if known is not None and inspect.getmodule(known.run) is not inspect.getmodule(run):
@@ -116,6 +120,25 @@ def method(
         return run
 
     return register
+
+
+@contextmanager
+def temporary_methods() -> Iterator[None]:
+    """What is registered while this lasts is gone afterwards: for tests, and for trying something out."""
+    _load()
+    with restored(_METHODS):
+        yield
+
+
+@contextmanager
+def restored(table: dict[str, T]) -> Iterator[None]:
+    """Whatever changes in `table` while this lasts is undone afterwards."""
+    before = dict(table)
+    try:
+        yield
+    finally:
+        table.clear()
+        table.update(before)
 
 
 def methods() -> dict[str, Method]:
@@ -140,7 +163,7 @@ def find(name: str) -> Method:
 
 
 def split_names(text: str) -> list[str]:
-    """Names separated by commas, but for the commas between brackets."""
+    """Names separated by commas; commas between brackets belong to a name."""
     return [part.strip() for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
 
 
@@ -155,7 +178,7 @@ def _parse(name: str, settings: str) -> dict[str, Any]:
 
 
 def _wanted(default: Any, value: Any) -> str | None:
-    """What a setting with this default takes instead of `value`, in words; None if it may take it."""
+    """What a setting with this default takes, in words, if it does not take `value`; None if it does."""
     if value is None or default is None:
         return None
     for kind, allowed, words in _KINDS:
@@ -171,7 +194,7 @@ _KINDS: tuple[tuple[type, type | tuple[type, ...], str], ...] = (
     (float, (int, float), "a number"),
     (str, str, "a word"),
 )
-"""What a default is, what may take its place, and how to say so; True is an int to Python, so that it comes first."""
+"""The type of a default, the types that may replace it, and how to say so. bool comes first: to Python it is an int."""
 
 
 def _value(text: str) -> Any:

@@ -25,7 +25,7 @@ def passes(dataset: Dataset, *, size: int, epochs: int, seed: int) -> Iterator[B
 
 
 def endless(dataset: Dataset, *, size: int, seed: int) -> Iterator[Batch]:
-    """Batches of the data set without end, for the smaller partner of two."""
+    """Batches of the data set without end, to go with passes over another one."""
     return passes(dataset, size=size, epochs=2**31, seed=seed)
 
 
@@ -34,9 +34,9 @@ def number_of_batches(dataset: Dataset, *, size: int, epochs: int) -> int:
 
 
 def bounded(loss: Tensor, num_classes: int, limit: float) -> Tensor:
-    """The mean of samples' losses (n,) that are to be raised, each up to `limit` times that of guessing.
+    """The mean of samples' losses (n,) that are to be raised, each cut off at `limit` times that of guessing.
 
-    Without a bound a few samples that are long forgotten take over, and the network falls apart.
+    Without a bound a few samples that are long forgotten dominate the loss, and the network diverges.
     """
     return loss.clamp(max=limit * math.log(num_classes)).mean()
 

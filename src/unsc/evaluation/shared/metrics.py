@@ -1,29 +1,25 @@
-"""Metrics: what each is called, which way is better, what it needs, and the functions that compute them."""
+"""The metrics by name: what each measures, which way is better, what it needs, and the function that computes it.
+
+One function may compute several metrics that share their work:
+
+    @measures(Metric("my_metric", "mine", "lower", "%", "What it measures, in one sentence."))
+    def my_metric(case: Case) -> dict[str, Value]:
+        ...
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from unsc.errors import InvalidRequest, UnscError, unknown
-from unsc.evaluation.shared.case import Case
-
-Need: TypeAlias = Literal["original", "retrained", "twin", "references", "shadows", "later", "cost", "retrained_cost"]
-
-_ABOUT_NEEDS = {
-    "original": "the model before unlearning (original=...)",
-    "retrained": "a model retrained without what was forgotten (retrained=...)",
-    "twin": "a second retrained model (twin=...)",
-    "references": "reference models trained on random halves of the data, which `unsc compare` trains",
-    "shadows": "shadow models, unlearned and retrained, which `unsc compare` makes",
-    "later": "a later request by the same method, as `unsc compare` makes it",
-    "cost": "the cost of unlearning, which `unsc compare` measures",
-    "retrained_cost": "the cost of retraining, which `unsc compare` measures",
-}
+from unsc.errors import InvalidRequest, MissingExtra, UnscError, unknown
+from unsc.evaluation.shared.case import ABOUT_NEEDS, Case, Need
+from unsc.methods.shared.registry import restored
 
 
 @dataclass(frozen=True)
@@ -32,11 +28,11 @@ class Metric:
 
     name: str
     title: str
-    """A few letters for the head of a table."""
+    """A few letters for the header of a table."""
     better: Literal["higher", "lower", "reference"]
     """`reference`: the nearer to what retraining gets, the better."""
     unit: str
-    """`%`, `points` (of percent), `s`, `MiB`, or nothing for plain numbers."""
+    """`%`, `points` (percentage points), `s`, `MiB`, or empty for plain numbers."""
     about: str
     """What it measures, in one sentence."""
     needs: tuple[Need, ...] = ()
@@ -60,12 +56,12 @@ class Value:
     low: float | None = None
     high: float | None = None
     detail: Any = None
-    """Whatever a number alone does not say: values by class, by layer. JSON-able."""
+    """What the number alone does not say: values by class, by layer. Plain values that JSON can hold."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What is known of a model: a value for each metric, or the reason why there is none."""
+    """What was measured of a model: a value for each metric, or the reason why there is none."""
 
     values: dict[str, Value]
     skipped: dict[str, str]
@@ -78,15 +74,15 @@ class Measured:
         return cls({name: Value(**v) for name, v in content["values"].items()}, content["skipped"])
 
 
-_Function: TypeAlias = Callable[[Case], dict[str, Value]]
+MetricFunction: TypeAlias = Callable[[Case], dict[str, Value]]
 _METRICS: dict[str, Metric] = {}
-_FUNCTIONS: dict[str, _Function] = {}
+_FUNCTIONS: dict[str, MetricFunction] = {}
 
 
-def measures(*declared: Metric) -> Callable[[_Function], _Function]:
-    """Register a function that computes the `declared` metrics of a case, or those of them it has the means for."""
+def measures(*declared: Metric) -> Callable[[MetricFunction], MetricFunction]:
+    """Register a function that computes the `declared` metrics of a case."""
 
-    def register(function: _Function) -> _Function:
+    def register(function: MetricFunction) -> MetricFunction:
         group = f"{function.__module__}.{function.__qualname__}"
         _FUNCTIONS[group] = function
         for metric in declared:
@@ -94,6 +90,14 @@ def measures(*declared: Metric) -> Callable[[_Function], _Function]:
         return function
 
     return register
+
+
+@contextmanager
+def temporary_metrics() -> Iterator[None]:
+    """What is registered while this lasts is gone afterwards: for tests, and for trying something out."""
+    _load()
+    with restored(_METRICS), restored(_FUNCTIONS):
+        yield
 
 
 def metrics() -> dict[str, Metric]:
@@ -104,10 +108,10 @@ def metrics() -> dict[str, Metric]:
 
 
 def measure(case: Case, names: Iterable[str] | None = None) -> Measured:
-    """The metrics `names` of a case, or all that it has the means for.
+    """The metrics `names` of a case, or all that can be measured.
 
-    A named one whose means are missing is an error; one that is not named is skipped with the reason. One that
-    fails on this case is skipped with the reason too, and the others are kept.
+    A named metric that needs what the case or the installation lacks is an error. One that is not named is skipped,
+    with the reason. So is any that fails on this case, and the others are kept.
     """
     known = metrics()
     asked = list(known) if names is None else list(names)
@@ -117,7 +121,7 @@ def measure(case: Case, names: Iterable[str] | None = None) -> Measured:
     skipped: dict[str, str] = {}
     possible = []
     for metric in (known[name] for name in asked):
-        lacking = [_ABOUT_NEEDS[need] for need in metric.needs if getattr(case, need) is None]
+        lacking = [ABOUT_NEEDS[need] for need in metric.needs if getattr(case, need) is None]
         if lacking and names is not None:
             raise InvalidRequest(f"the metric {metric.name} needs {' and '.join(lacking)}")
         if lacking:
@@ -130,6 +134,8 @@ def measure(case: Case, names: Iterable[str] | None = None) -> Measured:
         try:
             found = _FUNCTIONS[group](case)
         except UnscError as e:
+            if isinstance(e, MissingExtra) and names is not None:
+                raise
             skipped |= dict.fromkeys(of_group, str(e))
         else:
             values |= {name: found[name] for name in of_group}
