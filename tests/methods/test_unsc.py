@@ -16,6 +16,7 @@ from unsc.methods.unsc import unsc
 from unsc.methods.unsc_paper import unsc_paper
 from unsc.options import Options
 from unsc.request import Request
+from unsc.steps.paper import PaperRule
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +71,11 @@ def test_what_is_measured_on_the_way_is_noted(smaller: Problem) -> None:
 
 
 def test_defaults_are_those_of_forget() -> None:
-    options = Options()
-    assert find("unsc").defaults == {"budget": options.budget, "max_passes": None, "stop_mass": options.stop_mass}
-    paper = Options(step="paper").resolved(1000)
+    ours = Options().to_dict()
+    assert find("unsc").defaults == {name: ours[name] for name in ("budget", "max_passes", "stop_mass")}
+    papers = Options(PaperRule()).completed(1000).to_dict()
     assert find("unsc_paper").defaults == {
-        name: getattr(paper, name) for name in ("lr", "energy", "merge_energy", "max_passes", "targets")
+        name: papers[name] for name in ("lr", "energy", "merge_energy", "max_passes", "targets")
     }
 
 
