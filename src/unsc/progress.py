@@ -6,7 +6,7 @@ once for every unit of work done. The library is `quiet` by default; the command
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeAlias
 
@@ -15,6 +15,6 @@ Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Advance]]
 
 
 @contextmanager
-def quiet(description: str, total: int) -> Iterator[Advance]:
+def quiet(description: str, total: int) -> Generator[Advance, None, None]:
     """Show nothing."""
     yield lambda: None

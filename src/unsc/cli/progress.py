@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -12,7 +12,7 @@ from unsc.progress import Advance
 
 
 @contextmanager
-def bar(description: str, total: int) -> Iterator[Advance]:
+def bar(description: str, total: int) -> Generator[Advance, None, None]:
     """A bar on standard error, which disappears when the work is done. It is an `unsc.progress.Progress`."""
     columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}")
     console = Console(stderr=True)
