@@ -24,8 +24,8 @@ from torch.utils.data import TensorDataset
 import unsc
 from benchmarks import records
 from benchmarks.cases import CASES, Case
-from unsc.cli.progress import bar
 from unsc.methods.logit_mask import LogitMask
+from unsc.progress import bar
 from unsc.storage.files import write_json
 from unsc.storage.versions import versions
 

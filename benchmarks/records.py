@@ -14,7 +14,7 @@ import unsc
 from benchmarks.cases import digits
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
-from unsc.cli.progress import bar
+from unsc.progress import bar
 from unsc.storage.files import write_json
 from unsc.storage.versions import versions
 
