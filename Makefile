@@ -29,6 +29,7 @@ test: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/pyright -p pyright-core.json
 	@# The tests' models are small: more than one thread slows them down.
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_ARGS)
 

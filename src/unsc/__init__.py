@@ -5,15 +5,20 @@
 
 The stages underneath: `collect_moments`, `class_bases` and `null_space`, `unlearn`, `evaluate`. How well it went:
 `audit`. Other methods behind one signature: `unsc.methods`; all of them compared: `unsc.compare`.
+
+Importing this package loads what forgetting needs: torch, numpy and safetensors. The evaluation, the other methods and
+the comparison are loaded when they are first used.
 """
 
 __version__ = "0.2.0"
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from unsc import deprecated
 from unsc.api import forget, unlearn
 from unsc.collect import collect_moments
-from unsc.errors import EmptyNullSpace, InvalidData, InvalidRequest, UnscError, UnsupportedModel
-from unsc.evaluation import Evaluation, evaluate
-from unsc.evaluation.audit import Audit, audit
+from unsc.errors import EmptyNullSpace, InvalidData, InvalidRequest, MissingExtra, UnscError, UnsupportedModel
 from unsc.moments import Moments
 from unsc.options import Options
 from unsc.result import Forgotten
@@ -28,6 +33,7 @@ __all__ = [
     "Forgotten",
     "InvalidData",
     "InvalidRequest",
+    "MissingExtra",
     "Moments",
     "NullSpace",
     "Options",
@@ -43,3 +49,37 @@ __all__ = [
     "pseudo_labels",
     "unlearn",
 ]
+
+if TYPE_CHECKING:
+    from unsc import bench as bench
+    from unsc import compare as compare
+    from unsc import evaluation as evaluation
+    from unsc import methods as methods
+    from unsc.evaluation.accuracy import Evaluation, evaluate
+    from unsc.evaluation.audit import Audit, audit
+else:  # a checker that saw this function would accept any name
+    _LATER = {
+        "Audit": "unsc.evaluation.audit",
+        "audit": "unsc.evaluation.audit",
+        "Evaluation": "unsc.evaluation.accuracy",
+        "evaluate": "unsc.evaluation.accuracy",
+    }
+    _PACKAGES = ("methods", "evaluation", "compare", "bench")
+
+    def __getattr__(name: str) -> object:
+        """Public names and packages beyond the core, imported when they are first asked for."""
+        if name in _LATER:
+            found = getattr(import_module(_LATER[name]), name)
+        elif name in _PACKAGES:
+            found = import_module(f"unsc.{name}")
+        else:
+            return deprecated.look_up(__name__, name)
+        globals()[name] = found  # the next access does not come here
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+deprecated.install()

@@ -1,12 +1,12 @@
-"""How long work tells that it goes on.
+"""How code that runs for long reports its progress.
 
-A `Progress` is called with a description and a total, and gives a context manager that yields a
-function to call once for every unit done. The library is `quiet` unless told otherwise.
+A `Progress` is called with a description and a total. It gives a context manager, which yields a function to call
+once for every unit of work done. The library is `quiet` by default; the command line shows a bar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeAlias
 
@@ -15,21 +15,6 @@ Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Advance]]
 
 
 @contextmanager
-def quiet(description: str, total: int) -> Iterator[Advance]:
+def quiet(description: str, total: int) -> Generator[Advance, None, None]:
     """Show nothing."""
     yield lambda: None
-
-
-@contextmanager
-def bar(description: str, total: int) -> Iterator[Advance]:
-    """A bar on the terminal, on standard error, gone when the work is done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}")
-    console = Console(stderr=True)
-    hidden = not console.is_terminal  # in a log file a bar is only noise
-    with Bar(*columns, TimeRemainingColumn(), console=console, transient=True, disable=hidden) as shown:
-        task = shown.add_task(description, total=total)
-        yield lambda: shown.advance(task)

@@ -16,6 +16,7 @@ from torch import nn
 
 import unsc
 from unsc import cli
+from unsc.cli import commands
 from unsc.methods import methods
 from unsc.methods.shared import registry
 from unsc.storage.files import save_tensors
@@ -97,7 +98,7 @@ def test_an_interrupt_ends_quietly(command, monkeypatch: pytest.MonkeyPatch) -> 
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "app", interrupted)
+    monkeypatch.setattr(commands, "app", interrupted)
     assert command("metrics") == (130, "", "")
 
 

@@ -13,7 +13,7 @@ from unsc.methods import find, methods
 
 
 def methods_table() -> Table:
-    """Every method, what it needs and what can be tuned."""
+    """Every method, what it needs, what it can forget and what can be tuned."""
     table = Table("method", "needs", "forgets", "tunes", title="Methods")
     for method in methods().values():
         name = f"{method.name} (control)" if method.control else method.name
@@ -57,7 +57,7 @@ def tuned_table(tuned: Tuned) -> Table:
 
 
 def audit_table(result: Audit) -> Table:
-    """What was measured, beside what retraining gets and what fools the metric."""
+    """What was measured, beside the values of a retrained model and the controls that fool the metric."""
     table = Table("metric", "value", "95 % interval", "n", "better", "retraining gets", "fooled by", title="Audit")
     for name, value in result.model.values.items():
         metric = metrics()[name]
@@ -75,7 +75,7 @@ def audit_table(result: Audit) -> Table:
 
 
 def skipped_lines(measured: Measured) -> list[str]:
-    """Why metrics are missing, one line for each reason."""
+    """Which metrics were not measured, one line for each reason."""
     reasons: dict[str, list[str]] = {}
     for name, reason in measured.skipped.items():
         reasons.setdefault(reason, []).append(name)

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from unsc.errors import InvalidRequest, UnscError, listing
 
 
 def import_callable(path: str) -> Callable[..., Any]:
-    """What `path`, as in "package.module:name" or "module:Class.method", names. Modules in the current folder count."""
+    """The callable at `path`: "package.module:name" or "module:Class.method". The current folder is searched too."""
     module_name, colon, name = path.partition(":")
     if not colon or not _is_dotted(module_name) or not _is_dotted(name):
         raise InvalidRequest(f"{path!r} is not an import path; write package.module:name, as in my_models:make_network")
@@ -32,7 +33,7 @@ def import_callable(path: str) -> Callable[..., Any]:
 
 
 def made_by(path: str) -> Any:
-    """What the user's callable `package.module:callable` gives, called without arguments."""
+    """What the user's callable at `path`, as in `package.module:callable`, returns when called without arguments."""
     make = import_callable(path)
     try:
         return make()
@@ -46,12 +47,12 @@ def _is_dotted(name: str) -> bool:
     return all(part.isidentifier() for part in name.split("."))
 
 
-def _import(name: str, path: str) -> Any:
-    """Import module `name`, and tell a missing module from one that fails by itself."""
+def _import(name: str, path: str) -> ModuleType:
+    """Import module `name`; a module that is missing and one that fails while it runs are different errors."""
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)  # an installed command, unlike `python -m`, does not look where the user stands
-    importlib.invalidate_caches()  # the file may have been written after Python last looked
+        sys.path.insert(0, here)  # unlike `python -m`, an installed command does not search the current folder
+    importlib.invalidate_caches()  # the file may be newer than Python's last look at the folder
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as e:
@@ -62,4 +63,4 @@ def _import(name: str, path: str) -> Any:
             ) from e
         raise InvalidRequest(f"{name} imports {e.name!r}, which is not installed; install it and try again") from e
     except Exception as e:  # a user's module can raise anything
-        raise InvalidRequest(f"importing {name} fails with {type(e).__name__}: {e}; mend it and try again") from e
+        raise InvalidRequest(f"importing {name} fails with {type(e).__name__}: {e}; correct it and try again") from e

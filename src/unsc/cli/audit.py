@@ -1,0 +1,46 @@
+"""`unsc audit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import unsc
+from unsc.cli.arguments import names, numbers
+from unsc.cli.output import written
+
+
+def command(
+    model: Annotated[Path, typer.Option(help="Weights to audit: .safetensors, or .pt that holds only tensors.")],
+    network: Annotated[str, typer.Option(help="package.module:callable that makes the network.")],
+    forgotten: Annotated[str, typer.Option(help="The classes it should have forgotten, separated by commas.")],
+    data: Annotated[str, typer.Option(help="digits, or package.module:function that gives (train, test).")] = "digits",
+    original: Annotated[Path | None, typer.Option(help="Weights before unlearning.")] = None,
+    retrained: Annotated[Path | None, typer.Option(help="Weights of a network trained without the classes.")] = None,
+    twin: Annotated[Path | None, typer.Option(help="Weights of a second such network, of another seed.")] = None,
+    metrics: Annotated[str | None, typer.Option(help="Names separated by commas; all possible by default.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
+    out: Annotated[Path, typer.Option(help="File for the result.")] = Path("runs/audit.json"),
+) -> None:
+    """Measure how well a model has forgotten classes, whatever made it forget."""
+    from unsc.cli.tables import audit_table, skipped_lines
+    from unsc.compare.scenarios import load_data
+    from unsc.loading.weights import load_model
+    from unsc.storage.files import write_json
+
+    train, test = load_data(data)
+    others = {"original": original, "retrained": retrained, "twin": twin}
+    models = {name: load_model(network, path) for name, path in others.items() if path is not None}
+    classes = numbers(forgotten, "--forgotten")
+    result = unsc.audit(
+        load_model(network, model), train, test, classes=classes, names=names(metrics), seed=seed, **models
+    )
+    write_json(out, {"model": model.name, "forgotten": classes, **result.to_dict()})
+    console = Console()
+    console.print(audit_table(result))
+    for line in skipped_lines(result.model):
+        console.print(line, soft_wrap=True, markup=False)
+    written(out)

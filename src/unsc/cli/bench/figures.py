@@ -1,0 +1,39 @@
+"""`unsc bench figures`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from unsc.cli.bench import render
+from unsc.cli.bench.options import OUT, WORK, Folder, Out, Preset, Seed, Work, read_from
+from unsc.cli.output import fail
+from unsc.cli.progress import bar
+
+
+def command(
+    data: Annotated[str, typer.Option(help="fashion-mnist, svhn, cifar-10, cifar-100, or toy.")] = "fashion-mnist",
+    folder: Folder = None,
+    preset: Preset = "cpu",
+    seed: Seed = 0,
+    work: Work = WORK,
+    out: Out = OUT,
+) -> None:
+    """Pseudo-labels, loss contour, latent space and accuracy by class; or the toy example, which needs no data."""
+    from unsc.bench.figures.make import measure_missing
+
+    if data == "toy":
+        from unsc.bench.figures import toy
+
+        measures = {"toy": lambda: toy.measure(seed=seed, progress=bar)}
+    else:
+        from unsc.bench.experiments import experiments
+        from unsc.bench.figures.subject import Subject
+
+        read_from(folder)
+        (experiment,) = experiments("table1", data, preset=preset, seed=seed)
+        measures, data = Subject.of(experiment, work, progress=bar).measures(), experiment.config.data
+    failed = measure_missing(measures, out / data)
+    render.command(out)
+    fail(failed)

@@ -1,0 +1,15 @@
+"""`unsc bench render`."""
+
+from __future__ import annotations
+
+from unsc.cli.bench.options import OUT, Out
+from unsc.cli.output import written
+
+
+def command(out: Out = OUT) -> None:
+    """Make the tables and figures from the result files alone."""
+    from unsc.bench.figures.make import draw_all
+    from unsc.bench.tables import write_tables
+
+    for path in (*draw_all(out), write_tables(out)):  # the page shows the pictures
+        written(path)

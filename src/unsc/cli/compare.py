@@ -1,0 +1,44 @@
+"""`unsc compare`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from unsc.cli.arguments import DATA, names
+from unsc.cli.output import fail, written
+from unsc.cli.progress import bar
+
+
+def command(
+    data: Annotated[str, typer.Option(help=DATA)] = "digits",
+    methods: Annotated[str, typer.Option(help="all, or names separated by commas.")] = "all",
+    trials: Annotated[int, typer.Option(help="Each has its own seeds and forgets another class.")] = 3,
+    tune_trials: Annotated[
+        int, typer.Option(help="How many settings to try for each method; 0 for the published ones.")
+    ] = 30,
+    tune_seconds: Annotated[float, typer.Option(help="Time limit for tuning each method.")] = 30.0,
+    shadows: Annotated[int, typer.Option(help="Shadow models of each kind; references are twice as many.")] = 4,
+    metrics: Annotated[str | None, typer.Option(help="Names separated by commas; all by default.")] = None,
+    seed: Annotated[int, typer.Option(help="All other seeds follow from it.")] = 0,
+    jobs: Annotated[int | None, typer.Option(help="Processes; one for each core by default.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder; a comparison in it is resumed.")] = None,
+) -> None:
+    """Compare methods, all tuned and measured in the same way; a comparison that was stopped is resumed."""
+    from unsc.compare import Config, chosen_methods, compare
+    from unsc.compare.render import write_report
+    from unsc.loading.code import import_callable
+
+    if ":" in data:
+        import_callable(data)  # its module may register methods
+    config = Config(data, chosen_methods(methods), trials, seed, tune_trials, tune_seconds, shadows, names(metrics))
+    folder = out or Path("runs") / f"compare-{data.replace(':', '-')}"
+    finished = compare(config, folder, jobs=jobs, progress=bar)
+    write_report(finished, shlex.join(["unsc", *sys.argv[1:]]), Console())
+    written(folder, "report.md", "scorecard.png", "results.json", "results.csv", "config.json")
+    fail(finished.failed)

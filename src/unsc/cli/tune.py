@@ -1,0 +1,34 @@
+"""`unsc tune`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from unsc.cli.arguments import DATA
+from unsc.cli.output import written
+from unsc.cli.progress import bar
+
+
+def command(
+    method: Annotated[str, typer.Argument(help="The method; `unsc methods` lists them.")],
+    data: Annotated[str, typer.Option(help=DATA)] = "digits",
+    trials: Annotated[int, typer.Option(help="How many settings to try.")] = 30,
+    seconds: Annotated[float, typer.Option(help="Time limit for all of them.")] = 30.0,
+    seed: Annotated[int, typer.Option(help="Seed of the network and the search.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="File for the result; runs/tune/METHOD.json by default.")] = None,
+) -> None:
+    """Choose a method's settings on validation data; the test data is used once, at the end."""
+    from unsc.cli.tables import tuned_table
+    from unsc.compare.choose import choose
+
+    path = out or Path("runs/tune") / f"{method}.json"
+    tuned, test = choose(method, data, trials=trials, seconds=seconds, seed=seed, path=path, progress=bar)
+    console = Console()
+    console.print(tuned_table(tuned))
+    console.print(f"Chosen on validation data: {tuned.best.settings or 'nothing to choose'}")
+    console.print(f"On test data, once: retain {test['retain_acc']:.2f} %, forget {test['forget_acc']:.2f} %")
+    written(path)
