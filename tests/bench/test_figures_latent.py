@@ -13,7 +13,7 @@ from torch import nn
 
 from unsc.batches import Batch
 from unsc.bench.figures import latent
-from unsc.errors import InvalidRequest
+from unsc.errors import MissingExtra
 
 
 class Calls:
@@ -90,7 +90,7 @@ def test_a_sample_is_not_its_own_neighbour() -> None:
 
 def test_without_umap_the_error_says_what_to_install(samples: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "umap", None)
-    with pytest.raises(InvalidRequest, match=r"pip install 'unsc\[figures\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'unsc\[figures\]'"):
         latent.measure(network(1.0), network(2.0), network(1.0), samples, classes=(0,))
 
 

@@ -109,7 +109,7 @@ def test_a_killed_run_ends_with_the_same_weights(
     timeless = {"seconds": 0, "cpu_seconds": 0}
     assert [replace(e, **timeless) for e in resumed.history] == [replace(e, **timeless) for e in whole.history]
     assert resumed.cost.seconds == sum(e.seconds for e in resumed.history)  # of all epochs, not of the last few
-    assert ("going on from" in lines[0]) == (sum(k // 5 for k in kills) > 0)
+    assert ("resuming from" in lines[0]) == (sum(k // 5 for k in kills) > 0)
     again = train(new(), *parts, protocol, seed=7, checkpoint=path, progress=killed_after(0))
     assert same(state(again.model), state(whole.model))
 

@@ -65,7 +65,7 @@ def test_more_trials_or_methods_leave_the_first_ones_as_they_are() -> None:
     few = trials(replace(CONFIG, trials=2), 10)
     assert trials(CONFIG, 10)[:2] == few
     assert CONFIG.fixed() == replace(CONFIG, trials=9, methods=("unsc", "finetune")).fixed()
-    for name, value in {"data": "x:y", "seed": 1, "tune_trials": 1, "tune_seconds": 1.0, "shadows": 3}.items():
+    for name, value in {"data": "x:y", "seed": 1, "tune_tries": 1, "tune_seconds": 1.0, "shadows": 3}.items():
         assert CONFIG.fixed() != replace(CONFIG, **{name: value}).fixed()
     assert CONFIG.fixed() != replace(CONFIG, metrics=("seconds",)).fixed()
 
@@ -111,7 +111,7 @@ def test_too_few_classes_are_refused() -> None:
     [
         ({"trials": 0}, "trials=0; it must be at least 1"),
         ({"trials": 1001}, "trials=1001; it must be at most 1000"),
-        ({"tune_trials": -1}, "tune_trials=-1; it must be at least 0"),
+        ({"tune_tries": -1}, "tune_tries=-1; it must be at least 0"),
         ({"shadows": 1}, "shadows=1; give 0, or at least 2"),
         ({"shadows": 501}, "shadows=501; it must be at most 500"),
         ({"seed": -1}, "seed=-1; it must be at least 0"),

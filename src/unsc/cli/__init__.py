@@ -70,7 +70,7 @@ def list_metrics() -> None:
 def tune(
     method: Annotated[str, typer.Argument(help="The method; `unsc methods` lists them.")],
     data: Annotated[str, typer.Option(help=_DATA)] = "digits",
-    trials: Annotated[int, typer.Option(help="Settings to try.")] = 30,
+    tries: Annotated[int, typer.Option("--tries", "--trials", help="Settings to try.")] = 30,
     seconds: Annotated[float, typer.Option(help="Time for them.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Seed of the network and the search.")] = 0,
     out: Annotated[Path | None, typer.Option(help="File for what was chosen; runs/tune/METHOD.json.")] = None,
@@ -81,7 +81,7 @@ def tune(
     from unsc.progress import bar
 
     path = out or Path("runs/tune") / f"{method}.json"
-    tuned, test = choose(method, data, trials=trials, seconds=seconds, seed=seed, path=path, progress=bar)
+    tuned, test = choose(method, data, tries=tries, seconds=seconds, seed=seed, path=path, progress=bar)
     console = Console()
     console.print(tuned_table(tuned))
     console.print(f"Chosen on validation data: {tuned.best.settings or 'nothing to choose'}")
@@ -94,7 +94,9 @@ def compare(
     data: Annotated[str, typer.Option(help=_DATA)] = "digits",
     methods: Annotated[str, typer.Option(help="all, or names separated by commas.")] = "all",
     trials: Annotated[int, typer.Option(help="Each has its own seeds and forgets another class.")] = 3,
-    tune_trials: Annotated[int, typer.Option(help="Settings to try for each method; 0: published ones.")] = 30,
+    tune_tries: Annotated[
+        int, typer.Option("--tune-tries", "--tune-trials", help="Settings to try for each method; 0: published ones.")
+    ] = 30,
     tune_seconds: Annotated[float, typer.Option(help="Time for them, for each method.")] = 30.0,
     shadows: Annotated[int, typer.Option(help="Shadow models of each kind; references are twice as many.")] = 4,
     metrics: Annotated[str | None, typer.Option(help="Names separated by commas; all by default.")] = None,
@@ -112,7 +114,7 @@ def compare(
     if ":" in data:
         import_callable(data)  # its module may register methods
     chosen = _names(metrics)
-    config = Config(data, chosen_methods(methods), trials, seed, tune_trials, tune_seconds, shadows, chosen)
+    config = Config(data, chosen_methods(methods), trials, seed, tune_tries, tune_seconds, shadows, chosen)
     folder = out or Path("runs") / f"compare-{data.replace(':', '-')}"
     finished = the_comparison(config, folder, jobs=jobs, progress=bar)
     console = Console()

@@ -60,21 +60,11 @@ def figures(
     out: Out = _OUT,
 ) -> None:
     """Pseudo-labels, loss contour, latent space and accuracy by class; or the toy example, which needs no data."""
-    from unsc.bench.figures.make import measure_missing
+    from unsc.bench.figures.shared.make import measure_figures
     from unsc.progress import bar
 
-    if data == "toy":
-        from unsc.bench.figures import toy
-
-        measures = {"toy": lambda: toy.measure(seed=seed, progress=bar)}
-    else:
-        from unsc.bench.experiments import experiments
-        from unsc.bench.figures.subject import Subject
-
-        _read_from(folder)
-        (experiment,) = experiments("table1", data, preset=preset, seed=seed)
-        measures, data = Subject.of(experiment, work, progress=bar).measures(), experiment.config.data
-    failed = measure_missing(measures, out / data)
+    _read_from(folder)
+    failed = measure_figures(data, out, work=work, preset=preset, seed=seed, progress=bar)
     _render(out)
     _end(failed)
 
@@ -82,11 +72,10 @@ def figures(
 @app.command()
 def mia(data: Scenario = "fashion-mnist", out: Out = _OUT) -> None:
     """The membership attack as bars, from the results of table1."""
-    from unsc.bench.figures.make import draw_mia
-    from unsc.bench.record import records
+    from unsc.bench.figures.shared.make import draw_results
 
-    found = [record for record in records(out) if record.data == data]
-    Console().print(f"Written: {draw_mia(found, out / data)}", soft_wrap=True)
+    for path in draw_results("mia", data, out):
+        Console().print(f"Written: {path}", soft_wrap=True)
 
 
 @app.command()
@@ -119,10 +108,10 @@ def _run(
     work: Path,
     out: Path,
 ) -> None:
+    from unsc.bench.datasets import data_folder
     from unsc.bench.experiments import experiments
     from unsc.bench.origin import origin
-    from unsc.bench.record import keep
-    from unsc.bench.scenarios import data_folder
+    from unsc.bench.results import keep
     from unsc.compare import compare
     from unsc.compare.render import write_report
     from unsc.progress import bar
@@ -135,7 +124,7 @@ def _run(
         finished = compare(experiment.config, place, models=models, jobs=jobs, progress=bar)
         write_report(finished, f"unsc bench {table} --data {data} --preset {preset} --trials {trials}", console)
         files = files or origin(data, data_folder(data))  # the same for all, and hundreds of megabytes to read
-        keep(experiment, finished.run, out, files)
+        keep(experiment, finished.comparison, out, files)
         failed |= {f"{experiment.name} {what}": why for what, why in finished.failed.items()}
     _render(out)
     _end(failed)
@@ -148,10 +137,11 @@ def _read_from(folder: Path | None) -> None:
 
 def _render(out: Path) -> None:
     """Draw what the files in `out` allow for, then write the page that shows it."""
-    from unsc.bench.figures.make import draw_all
+    from unsc.bench.figures.shared.make import draw_all
+    from unsc.bench.steps.page import write_page
     from unsc.bench.tables import write_tables
 
-    for path in (*draw_all(out), write_tables(out)):
+    for path in (*draw_all(out), write_tables(out), *write_page(out)):
         Console().print(f"Written: {path}", soft_wrap=True)
 
 
@@ -161,3 +151,25 @@ def _end(failed: dict[str, str]) -> None:
         Console(stderr=True).print(f"error: {what}: {why}", style="red", markup=False, soft_wrap=True)
     if failed:
         raise typer.Exit(1)
+
+
+@app.command()
+def steps(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="digits, records, mlp, alexnet, resnet20; by default the first three."),
+    ] = None,
+    folder: Folder = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="The public resnet20-12fca82f.th, for resnet20.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the rows; a stopped run resumes.")] = Path(
+        "runs/steps"
+    ),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what was measured before.")] = False,
+) -> None:
+    """Our step and the paper's: each class forgotten in turn, and single records."""
+    from unsc.bench.steps.run import run_steps
+    from unsc.progress import bar
+
+    _read_from(folder)
+    for grid in run_steps(names or (), out, checkpoint=checkpoint, fresh=fresh, progress=bar):
+        grid.show(Console())
