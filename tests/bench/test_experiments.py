@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -173,3 +174,14 @@ def test_presets_have_their_own_results(comparison: Comparison, tmp_path: Path) 
     short, long = text.split("## svhn\n")[1].split("## svhn@paper\n")
     assert "Preset `cpu`: vgg11 at width 0.25" in short and "Preset `paper`: vgg11 at width 1" in long
     assert "95.52 ± 0.12" in short and "95.52 ± 0.12" in long  # the paper's numbers stand beside both
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+@pytest.mark.skipif(not RESULTS.exists(), reason="results are not part of this copy")
+def test_the_committed_results_give_the_committed_page(tmp_path: Path) -> None:
+    """Byte for byte: files of earlier versions stay readable, and folders of other results change nothing."""
+    shutil.copytree(RESULTS, tmp_path / "results")
+    (tmp_path / "results" / "README.md").unlink()
+    assert write_tables(tmp_path / "results").read_bytes() == (RESULTS / "README.md").read_bytes()

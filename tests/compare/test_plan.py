@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 import torch
 
-from unsc.compare.plan import Config, Training, trials, tuning
+from unsc.compare.plan import Config, Training, current_names, trials, tuning
 from unsc.errors import InvalidRequest
 
 CONFIG = Config("digits", ("finetune",), trials=5, shadows=6)
@@ -122,3 +123,14 @@ def test_too_few_classes_are_refused() -> None:
 def test_bad_configurations_are_refused(wrong: dict, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         replace(CONFIG, **wrong)
+
+
+def test_the_old_name_of_tries_is_taken_with_a_warning() -> None:
+    """As a keyword and as an attribute; both name the new one."""
+    old: dict[str, Any] = {"tune_trials": 7}
+    with pytest.warns(DeprecationWarning, match="tune_trials is now tune_tries"):
+        config = Config("digits", (), **old)
+    assert config == Config("digits", (), tune_tries=7)
+    with pytest.warns(DeprecationWarning, match="tune_trials is now tune_tries"):
+        assert config.tune_trials == 7
+    assert current_names({"tune_trials": 7, "seed": 1}) == {"tune_tries": 7, "seed": 1}

@@ -370,3 +370,23 @@ def test_the_report_holds_everything(whole: Finished, tmp_path: Path) -> None:
     assert all(f"| {name} |" in text for name in ("original", *CONFIG.methods))
     assert "logit_mask" in (tmp_path / "shown.txt").read_text()
     assert (tmp_path / "results.json").exists() and (tmp_path / "results.csv").exists()
+
+
+def test_a_folder_of_an_earlier_version_resumes(whole: Finished, tmp_path: Path) -> None:
+    """Up to 0.2.0 tries were called trials in the configuration, and attempts in the files of tuning."""
+    folder = _copy(whole, tmp_path)
+    path = folder / "config.json"
+    content = json.loads(path.read_text())
+    content["config"]["tune_trials"] = content["config"].pop("tune_tries")
+    path.write_text(json.dumps(content))
+    tuned = folder / "tuned" / "finetune.json"
+    former = json.loads(tuned.read_text())
+    tuned.write_text(json.dumps({"attempts": former.pop("tries"), **former}))
+    (folder / "results/trial-1/finetune.json").unlink()
+    before = _files(folder)
+    again = compare(CONFIG, folder)
+    after = _files(folder)
+    assert {n for n in after if after[n] != before.get(n)} == {"config.json", "results/trial-1/finetune.json"}
+    assert _values(again) == _values(whole)
+    with pytest.warns(DeprecationWarning, match=r"Finished\.run is now Finished\.comparison"):
+        assert again.run is again.comparison

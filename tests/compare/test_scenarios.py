@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,6 +108,45 @@ def test_scenarios_by_name() -> None:
     assert scenario("tiny_scenario:make").name == "tiny"
     with pytest.raises(InvalidRequest, match="no scenario 'digit'; did you mean digits"):
         scenario("digit")
+    with pytest.raises(InvalidRequest, match="digits@paper: digits has no presets"):
+        scenario("digits@paper")
+
+
+MINE = """
+import tiny_scenario
+import sys
+from dataclasses import replace
+
+
+def scenarios():
+    return {"mine": lambda preset: replace(tiny_scenario.make(), name=f"mine with {preset}")}
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that offers a scenario by an entry point, as `pip install` would leave it."""
+    info = tmp_path / "mine-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 0.1\n")
+    (info / "entry_points.txt").write_text("[unsc.scenarios]\nmine = mine_scenarios:scenarios\n")
+    (tmp_path / "mine_scenarios.py").write_text(MINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine_scenarios", raising=False)
+    return tmp_path
+
+
+def test_scenarios_of_other_packages(installed: Path) -> None:
+    """Beside our own; what follows the @ goes to the one who makes it."""
+    assert scenario("mine").name == "mine with None"
+    assert scenario("mine@long").name == "mine with long"
+    assert scenario("digits").name == "digits"
+
+
+def test_a_package_that_cannot_offer_its_scenarios_is_named(installed: Path) -> None:
+    (installed / "mine_scenarios.py").write_text("import no_such_package\n")
+    with pytest.raises(InvalidRequest, match="the scenarios mine of mine_scenarios:scenarios cannot be loaded"):
+        scenario("mine")
 
 
 def test_what_makes_no_scenario_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

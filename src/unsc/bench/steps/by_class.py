@@ -1,4 +1,4 @@
-"""Forget each class of a testbed in turn, by every step rule."""
+"""Forget each class of a setup in turn, by every step rule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 
 from unsc.api import forget
 from unsc.batches import as_batch
-from unsc.bench.steps.testbeds import Testbed
+from unsc.bench.steps.setups import Setup
 from unsc.compare.grid import Grid
 from unsc.evaluation import evaluate
 from unsc.logits import all_logits
@@ -27,24 +27,24 @@ Row: TypeAlias = dict[str, Any]
 _COLUMNS = ("retain_test_acc", "forget_test_acc", "retained_kl", "drift_max", "passes", "seconds")
 
 
-def run(testbed: Testbed, path: Path, *, progress: Progress = quiet) -> list[Row]:
-    """Every row of a testbed. Each is written to `path` once it is measured; those that are there are not repeated."""
-    rows = json.loads(path.read_text())["rows"] if path.exists() else references(testbed)
+def run(setup: Setup, path: Path, *, progress: Progress = quiet) -> list[Row]:
+    """Every row of a setup. Each is written to `path` once it is measured; those that are there are not repeated."""
+    rows = json.loads(path.read_text())["rows"] if path.exists() else references(setup)
     known = {(row["forget"], row["method"]) for row in rows}
-    for method in testbed.methods:
-        for k in testbed.classes:
+    for method in setup.methods:
+        for k in setup.classes:
             if (k, method) not in known:
-                rows.append(measure(testbed, k, method, progress=progress))
-                about = {"case": testbed.name, "options": testbed.methods, "versions": versions()}
+                rows.append(measure(setup, k, method, progress=progress))
+                about = {"case": setup.name, "options": setup.methods, "versions": versions()}
                 write_json(path, {**about, "rows": rows})
     return rows
 
 
-def measure(testbed: Testbed, k: int, method: str, *, progress: Progress = quiet) -> Row:
+def measure(setup: Setup, k: int, method: str, *, progress: Progress = quiet) -> Row:
     """One row: class `k` forgotten by a method, and test accuracy afterwards."""
-    images, labels = testbed.data.test.tensors
+    images, labels = setup.data.test.tensors
     gone = labels == k
-    result = forget(testbed.model, testbed.data.train, classes=[k], progress=progress, **testbed.methods[method])
+    result = forget(setup.model, setup.data.train, classes=[k], progress=progress, **setup.methods[method])
     scores = evaluate(
         result.model,
         retain_test=TensorDataset(images[~gone], labels[~gone]),
@@ -56,13 +56,13 @@ def measure(testbed: Testbed, k: int, method: str, *, progress: Progress = quiet
 
 
 @torch.no_grad()
-def references(testbed: Testbed) -> list[Row]:
+def references(setup: Setup) -> list[Row]:
     """Rows of the original and of the logit mask, a control that forgets nothing, from one look at the test data."""
-    batch = as_batch(testbed.data.test[:])
-    logits = all_logits(testbed.model, batch)
+    batch = as_batch(setup.data.test[:])
+    logits = all_logits(setup.model, batch)
     rows = []
     for method in ("original", "logit_mask"):
-        for k in testbed.classes:
+        for k in setup.classes:
             shown = logits if method == "original" else LogitMask(torch.nn.Identity(), [k])(logits)
             right = (shown.argmax(dim=1) == batch.labels).double() * 100
             gone = batch.labels == k
@@ -71,7 +71,7 @@ def references(testbed: Testbed) -> list[Row]:
     return rows
 
 
-def table(testbed: Testbed, rows: list[Row]) -> Grid:
+def table(setup: Setup, rows: list[Row]) -> Grid:
     """A block for each method: each class's row, then mean and standard deviation over classes."""
     blocks = []
     for method in dict.fromkeys(row["method"] for row in rows):
@@ -82,7 +82,7 @@ def table(testbed: Testbed, rows: list[Row]) -> Grid:
             spread = [f"{mean(v):.3f} ± {stdev(v):.3f}" if v else "" for v in columns]
             block.append((method, "mean", *spread))
         blocks.append(tuple(block))
-    title = f"{testbed.name}: each class forgotten in turn (n = {len(testbed.classes)})"
+    title = f"{setup.name}: each class forgotten in turn (n = {len(setup.classes)})"
     return Grid(title, ("method", "class", *_COLUMNS), tuple(blocks))
 
 

@@ -12,7 +12,7 @@ from unsc.api import forget
 from unsc.batches import as_batch
 from unsc.bench.networks import digits_cnn
 from unsc.bench.steps.by_class import Row
-from unsc.bench.steps.testbeds import Testbed
+from unsc.bench.steps.setups import Setup
 from unsc.bench.train import fit
 from unsc.compare.grid import Grid
 from unsc.logits import accuracy
@@ -25,28 +25,28 @@ COUNTS, SEEDS = (5, 30, 100), (0, 1, 2)
 _COLUMNS = ("test_acc", "records_acc", "retained_kl")
 
 
-def run(testbed: Testbed, path: Path, *, progress: Progress = quiet) -> list[Row]:
+def run(setup: Setup, path: Path, *, progress: Progress = quiet) -> list[Row]:
     """Every number of records, drawn by every seed; written to `path` after each draw."""
     rows: list[Row] = []
     for count in COUNTS:
         for seed in SEEDS:
-            rows += measure(testbed, count, seed, progress=progress)
+            rows += measure(setup, count, seed, progress=progress)
             write_json(path, {"case": "records", "versions": versions(), "rows": rows})
     return rows
 
 
-def measure(testbed: Testbed, count: int, seed: int, *, progress: Progress = quiet) -> list[Row]:
+def measure(setup: Setup, count: int, seed: int, *, progress: Progress = quiet) -> list[Row]:
     """One draw of `count` records: a row for the original, for a retrained network and for each step."""
-    train, test = testbed.data.train, as_batch(testbed.data.test[:])
+    train, test = setup.data.train, as_batch(setup.data.test[:])
     images, labels = train.tensors
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
     gone, stay = order[:count], order[count:]
     torch.manual_seed(seed)
     training = {"epochs": 20, "lr": 0.05, "batch_size": 64, "seed": seed}
     retrained = fit(digits_cnn(), images[stay], labels[stay], progress=progress, **training)
-    models: dict[str, tuple[nn.Module, Row]] = {"original": (testbed.model, {}), "retrained": (retrained, {})}
-    for method, options in testbed.methods.items():
-        result = forget(testbed.model, train, indices=gone.tolist(), seed=seed, progress=progress, **options)
+    models: dict[str, tuple[nn.Module, Row]] = {"original": (setup.model, {}), "retrained": (retrained, {})}
+    for method, options in setup.methods.items():
+        result = forget(setup.model, train, indices=gone.tolist(), seed=seed, progress=progress, **options)
         models[method] = result.model, {name: result.metrics[name] for name in ("retained_kl", "stopped")}
     records = as_batch((images[gone], labels[gone]))
     return [

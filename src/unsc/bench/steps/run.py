@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from unsc.bench.steps import by_class, by_records
-from unsc.bench.steps.testbeds import TESTBEDS, Place
+from unsc.bench.steps.setups import SETUPS, Place
 from unsc.compare.grid import Grid
 from unsc.errors import unknown
 from unsc.progress import Progress, quiet
@@ -23,22 +23,22 @@ def run_steps(
     fresh: bool = False,
     progress: Progress = quiet,
 ) -> Iterator[Grid]:
-    """Measure the testbeds `names`, by default those that need no files, and give the table of each.
+    """Measure the setups `names`, by default those that need no files, and give the table of each.
 
     Rows are written to `out` as `NAME.json` as they are measured, and a run that was stopped resumes from there unless
     it is to start `fresh`.
     """
-    known = (*TESTBEDS, RECORDS)
+    known = (*SETUPS, RECORDS)
     for name in names:
         if name not in known:
-            raise unknown("testbed", name, known)
+            raise unknown("setup", name, known)
     place = Place(out / "models", checkpoint, progress)
     for name in names or WITHOUT_FILES:
         path = out / f"{name}.json"
         if fresh:
             path.unlink(missing_ok=True)
         if name == RECORDS:
-            yield by_records.table(by_records.run(TESTBEDS["digits"](place), path, progress=progress))
+            yield by_records.table(by_records.run(SETUPS["digits"](place), path, progress=progress))
         else:
-            testbed = TESTBEDS[name](place)
-            yield by_class.table(testbed, by_class.run(testbed, path, progress=progress))
+            setup = SETUPS[name](place)
+            yield by_class.table(setup, by_class.run(setup, path, progress=progress))

@@ -1,4 +1,4 @@
-"""The testbeds: a trained network, its data, the classes to forget in turn, and the step rules to compare."""
+"""The setups: a trained network, its data, the classes to forget in turn, and the step rules to compare."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from unsc.storage.files import write_whole
 
 
 @dataclass(frozen=True)
-class Testbed:
+class Setup:
     """A network to forget from."""
 
     name: str
@@ -43,29 +43,29 @@ class Place:
     progress: Progress = quiet
 
 
-def digits(place: Place) -> Testbed:
+def digits(place: Place) -> Setup:
     """scikit-learn's digits, the demo's CNN: each class with the defaults, and with the paper's step."""
     split = load("digits")
     model = _trained(networks.digits_cnn, split, "digits-cnn", place, epochs=20, lr=0.05)
-    return Testbed("digits", model, split, tuple(range(10)), {"unsc": {}, "unsc_paper": {"step": "paper"}})
+    return Setup("digits", model, split, tuple(range(10)), {"unsc": {}, "unsc_paper": {"step": "paper"}})
 
 
-def mlp(place: Place) -> Testbed:
+def mlp(place: Place) -> Setup:
     """A digits perceptron with two hidden layers of 4,096 units, and 20 samples a class for the moments."""
     split = load("digits")
     model = _trained(networks.digits_mlp, split, "digits-mlp", place, epochs=10, lr=0.05)
-    return Testbed("mlp", model, split, tuple(range(10)), {"unsc": {"samples_per_class": 20}})
+    return Setup("mlp", model, split, tuple(range(10)), {"unsc": {"samples_per_class": 20}})
 
 
-def alexnet(place: Place) -> Testbed:
+def alexnet(place: Place) -> Setup:
     """FashionMNIST with the paper's AlexNet, four epochs, dropout off: class 6."""
     split = load("fashion-mnist", data_folder("fashion-mnist"))
     model = _trained(networks.AlexNet, split, "alexnet", place, epochs=4, lr=0.1, batch_size=128)
     paper = {"step": "paper", "lr": 0.06, "max_passes": 2}
-    return Testbed("alexnet", model, split, (6,), {"unsc": {}, "unsc_paper": paper})
+    return Setup("alexnet", model, split, (6,), {"unsc": {}, "unsc_paper": paper})
 
 
-def resnet20(place: Place) -> Testbed:
+def resnet20(place: Place) -> Setup:
     """A public ResNet-20 for CIFAR-10 that this project did not train: each class, both steps, two passes."""
     if place.checkpoint is None:
         raise InvalidRequest("resnet20 needs the public checkpoint resnet20-12fca82f.th: give --checkpoint FILE")
@@ -74,7 +74,7 @@ def resnet20(place: Place) -> Testbed:
     model.load_state_dict({name.removeprefix("module."): t for name, t in loaded["state_dict"].items()})
     split = load("cifar-10", data_folder("cifar-10"))
     methods = {"unsc": {}, "unsc_paper": {"step": "paper", "max_passes": 2}}
-    return Testbed("resnet20", model.eval(), split, tuple(range(10)), methods)
+    return Setup("resnet20", model.eval(), split, tuple(range(10)), methods)
 
 
 def _trained(
@@ -100,7 +100,7 @@ def _trained(
     return model
 
 
-TESTBEDS: dict[str, Callable[[Place], Testbed]] = {
+SETUPS: dict[str, Callable[[Place], Setup]] = {
     "digits": digits,
     "mlp": mlp,
     "alexnet": alexnet,
