@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch.utils.data import TensorDataset
@@ -59,7 +61,7 @@ def test_unknown_presets_and_bad_protocols_are_refused() -> None:
         DATA.find("cifar-10").preset("gpu")
     with pytest.raises(InvalidRequest, match=r"data set 'cifar10'; did you mean cifar-10\?"):
         DATA.find("cifar10")
-    for bad in (
+    wrong: tuple[dict[str, Any], ...] = (
         {"epochs": 0},
         {"epochs": 1, "lr": float("nan")},
         {"epochs": 1, "batch_size": 1},
@@ -68,7 +70,8 @@ def test_unknown_presets_and_bad_protocols_are_refused() -> None:
         {"epochs": 1, "patience": 0},
         {"epochs": 1, "schedule": "cosine"},
         {"epochs": 1, "augmentation": "mixup"},
-    ):
+    )
+    for bad in wrong:
         with pytest.raises(InvalidRequest, match=rf"^{list(bad)[-1]} is "):
             Protocol(**bad)
 
