@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from torch import nn
 from torch.utils.data import TensorDataset
+from typer.testing import CliRunner
 
 from unsc.bench.datasets import Split
 from unsc.bench.steps import by_class, by_records
 from unsc.bench.steps.page import write_page
 from unsc.bench.steps.run import run_steps
 from unsc.bench.steps.setups import Setup
+from unsc.cli.bench import app
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.evaluation import evaluate
 from unsc.methods.logit_mask import LogitMask
@@ -95,3 +97,8 @@ def test_without_a_page_or_rows_nothing_is_written(tmp_path: Path) -> None:
     (tmp_path / "docs" / "steps.md").write_text("<!-- digits -->\n<!-- end digits -->\n")
     with pytest.raises(InvalidData, match=r"digits\.json does not hold rows"):
         write_page(tmp_path / "results")
+
+
+def test_the_command_names_what_is_wrong(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["steps", "digit", "--out", str(tmp_path)])
+    assert isinstance(done.exception, InvalidRequest) and "did you mean digits" in str(done.exception)

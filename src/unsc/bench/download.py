@@ -61,8 +61,8 @@ def _download(file: Published, url: str, folder: Path, advance: Advance) -> Path
     level = log.level
     log.setLevel("WARNING")  # progress is shown by other means
     try:
-        bar: Any = _Bytes(advance)
-        downloader: Any = pooch.HTTPDownloader(
+        bar = _Bytes(advance)
+        downloader = pooch.HTTPDownloader(
             progressbar=bar, chunk_size=1 << 16, timeout=60, hooks={"response": _close_refusal}
         )
         got = pooch.retrieve(url, f"md5:{file.md5}", fname=file.name, path=folder, downloader=downloader)
@@ -96,7 +96,7 @@ class _Bytes:
             self._advance()
 
     def reset(self) -> None:
-        """pooch fills the bar anew at the end; here everything was counted already."""
+        """pooch fills the bar once more at the end; everything was counted by then."""
         self._advance = lambda: None
 
     def close(self) -> None:

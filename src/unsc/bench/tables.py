@@ -168,7 +168,7 @@ def _table(title: str, found: Sequence[Result], first: str, rows: Sequence[_Row]
 
 
 def _remarks(found: Sequence[Result]) -> str:
-    """What has to be known to read a table: what methods were given, how good the attack is, what fell apart."""
+    """What has to be known to read a table: what methods were given, how good the attack is, what diverged."""
     config = found[0].config
     limits = [f"{most} {what}" for what, key in _LIMITS.items() if (most := config.get(key))]
     given = [f"at most {' and '.join(limits)} training samples"] if limits else []

@@ -90,7 +90,7 @@ def train(
     With a `checkpoint` file each epoch is kept. The same call after an interruption resumes from there, and ends with
     the same weights, bit for bit, as a run that was never interrupted (on the same machine and number of threads);
     it returns at once if training was finished. Networks with both dropout and batch norm have their running
-    statistics estimated anew with dropout off after each epoch (`reestimate_batch_norm`).
+    statistics estimated again with dropout off after each epoch (`reestimate_batch_norm`).
     """
     if protocol.patience is not None and dataset_validation is None:
         raise InvalidRequest(f"patience {protocol.patience} needs validation data; give some, or patience=None")

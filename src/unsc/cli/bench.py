@@ -161,9 +161,7 @@ def steps(
     ] = None,
     folder: Folder = None,
     checkpoint: Annotated[Path | None, typer.Option(help="The public resnet20-12fca82f.th, for resnet20.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the rows; a stopped run resumes.")] = Path(
-        "runs/steps"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for the rows; a stopped run resumes.")] = Path("runs/steps"),
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what was measured before.")] = False,
 ) -> None:
     """Our step and the paper's: each class forgotten in turn, and single records."""

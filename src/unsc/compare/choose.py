@@ -1,4 +1,4 @@
-"""Tune one method by itself."""
+"""Tune one method by itself, and test the choice once."""
 
 from __future__ import annotations
 

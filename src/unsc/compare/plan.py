@@ -1,4 +1,4 @@
-"""Which networks a comparison needs, with which seeds: all of it follows from the configuration."""
+"""Which networks a comparison needs, and with which seeds: all of it follows from the configuration."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _described(metric: Metric, results: Results) -> Mapping[str, Any]:
 
 
 def _number(value: float) -> str:
-    """Four digits at most, and no false precision."""
+    """At most four digits, so as not to feign precision."""
     if math.isnan(value):
         return "nan"
     size = abs(value)

@@ -1,7 +1,7 @@
 """SVHN, cropped digits (Netzer et al., Reading digits in natural images, NIPS workshop 2011), from MATLAB files.
 
-The files' checksums are not looked at, so that copies that were cropped or compressed anew can be read; what is
-measured on such a copy must be called so.
+Checksums are not compared when the files are read, so that copies which were cropped or compressed again can be used;
+results that were measured on such a copy must say so.
 """
 
 from __future__ import annotations

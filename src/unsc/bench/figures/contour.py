@@ -128,7 +128,7 @@ class Plane:
     """The networks `original + a * within + b * outside`."""
 
     model: nn.Module
-    """A copy, whose weights are written anew for each point."""
+    """A copy, whose weights are overwritten for each point."""
     layers: tuple[Layer, ...]
     """Those that have both directions."""
     centre: dict[str, Tensor]

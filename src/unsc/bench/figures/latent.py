@@ -1,4 +1,4 @@
-"""What the last layer sees, in two dimensions, before and after unlearning, with and without what is forgotten."""
+"""The inputs of the last layer in two dimensions, before and after unlearning, with and without forgotten samples."""
 
 from __future__ import annotations
 

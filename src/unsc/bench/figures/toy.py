@@ -39,7 +39,7 @@ CENTRES = ((-1.5, -1.5), (-1.5, 1.5), (1.5, -1.5), (1.5, 1.5))
 FORGOTTEN = 3
 _UNITS, _EPOCHS, _LR = 64, 20, 0.1
 _SIDE, _CELLS = 5.0, 121
-"""The picture goes from `-_SIDE` to `_SIDE`, in so many cells each way."""
+"""The picture goes from `-_SIDE` to `_SIDE`, in `_CELLS` cells each way."""
 _SHOWN = 100
 """Test samples of each class in the picture."""
 
