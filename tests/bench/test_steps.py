@@ -44,7 +44,7 @@ def test_rows_are_measured_once(two_classes: Setup, tmp_path: Path) -> None:
     by_class.run(two_classes, path)
     assert path.stat().st_mtime_ns == written
     grid = by_class.table(two_classes, rows)
-    assert [[row[1] for row in block] for block in grid.blocks] == [["3", "8", "mean"]] * 3
+    assert [row[0] for row in grid.blocks[2]] == ["unsc: 3", "unsc: 8", "unsc: mean"]
 
 
 def test_references_are_what_evaluation_finds(two_classes: Setup) -> None:
@@ -66,7 +66,7 @@ def test_a_draw_of_records(two_classes: Setup) -> None:
     assert rows[2]["stopped"] and rows[2]["retained_kl"] >= 0
     other = [{**row, "seed": 1, "test_acc": row["test_acc"] + 1} for row in rows]
     (lines,) = by_records.table(rows + other).blocks
-    assert lines[0][:2] == ("original", "5") and lines[0][2].endswith(" ± 0.707")
+    assert lines[0][0] == "original: 5" and lines[0][1].endswith(" ± 0.707")
 
 
 def test_unknown_setups_are_refused_before_anything_is_trained(tmp_path: Path) -> None:

@@ -76,14 +76,14 @@ def table(setup: Setup, rows: list[Row]) -> Grid:
     blocks = []
     for method in dict.fromkeys(row["method"] for row in rows):
         own = [row for row in rows if row["method"] == method]
-        block = [(method, str(row["forget"]), *(_number(row.get(c)) for c in _COLUMNS)) for row in own]
+        block = [(f"{method}: {row['forget']}", *(_number(row.get(c)) for c in _COLUMNS)) for row in own]
         if len(own) > 1:
             columns = [[row[c] for row in own if c in row] for c in _COLUMNS]
             spread = [f"{mean(v):.3f} ± {stdev(v):.3f}" if v else "" for v in columns]
-            block.append((method, "mean", *spread))
+            block.append((f"{method}: mean", *spread))
         blocks.append(tuple(block))
     title = f"{setup.name}: each class forgotten in turn (n = {len(setup.classes)})"
-    return Grid(title, ("method", "class", *_COLUMNS), tuple(blocks))
+    return Grid(title, ("method: class", *_COLUMNS), tuple(blocks))
 
 
 def _number(value: float | None) -> str:

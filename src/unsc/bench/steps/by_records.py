@@ -65,6 +65,6 @@ def table(rows: list[Row]) -> Grid:
         columns = [[row[c] for row in own if c in row] for c in _COLUMNS]
         cells = [f"{mean(v):.3f} ± {stdev(v):.3f}" if v else "" for v in columns]
         stopped = ", ".join(sorted({row["stopped"] for row in own if "stopped" in row}))
-        lines.append((method, str(count), *cells, stopped))
+        lines.append((f"{method}: {count}", *cells, stopped))
     title = f"records: mean ± standard deviation over {len(SEEDS)} draws"
-    return Grid(title, ("method", "records", *_COLUMNS, "stopped"), (tuple(lines),))
+    return Grid(title, ("method: records", *_COLUMNS, "stopped"), (tuple(lines),))
