@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:
 	@echo "make demo               run the demo"
 	@echo "make test               lint, check formatting and types, run the tests"
-	@echo "make bench [DATA=dir]   run the benchmarks, on the data in dir if given"
+	@echo "make bench [DATA=dir]   compare the step rules, on the data in dir if given"
 	@echo "make clean              remove the environment, caches and build output"
 	@echo "Another Python: make demo PYTHON=python3.12"
 
@@ -34,7 +34,7 @@ test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_ARGS)
 
 bench: $(INSTALLED)
-	@$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)")
+	@$(BIN)/unsc bench steps $(if $(DATA),--folder "$(DATA)")
 
 # The old environment goes first: if it is activated, PYTHON may be its interpreter.
 $(INSTALLED): pyproject.toml constraints.txt
@@ -55,4 +55,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
-	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +
+	find src tests examples -type d -name __pycache__ -prune -exec rm -rf {} +

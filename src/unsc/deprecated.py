@@ -39,7 +39,7 @@ GONE: Mapping[str, Mapping[str, str]] = {
     "unsc.evaluation.fooled": {"unsc.evaluation.shared.fooled": "ALL fooled_by in_words shortfall"},
     "unsc.evaluation.lira": {"unsc.evaluation.shared.lira": "ENOUGH Spread attack score spread"},
     "unsc.evaluation.measures": {
-        "unsc.evaluation.shared.measures": "Measured Metric Need Value measure measures metrics",
+        "unsc.evaluation.shared.metrics": "Measured Metric Need Value measure measures metrics",
     },
     "unsc.evaluation.probes": {"unsc.evaluation.shared.probes": "knn_probe linear_probe stratified"},
     "unsc.evaluation.rmia": {"unsc.evaluation.shared.rmia": "GAMMA log_ratio same_mix score slope"},

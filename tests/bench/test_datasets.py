@@ -34,7 +34,9 @@ def test_the_digits(digits: Split) -> None:
 
 
 def test_an_unknown_data_set_or_no_folder_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match=r"'mnist'; there are digits, fashion-mnist, .*, svhn"):
+    with pytest.raises(
+        InvalidRequest, match=r"no data set 'mnist'; there are cifar-10, .*, digits, fashion-mnist, svhn"
+    ):
         load("mnist")
     for name in ("fashion-mnist", "cifar-10", "cifar-100", "svhn"):
         with pytest.raises(InvalidRequest, match=f"{name} is read from files"):

@@ -8,16 +8,17 @@ import io
 import re
 import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
-from unsc.bench.datasets import READERS
+from unsc.bench.data.shared.image_data import DATA
+from unsc.bench.data.shared.source import Published, Source
 from unsc.bench.download import fetch
-from unsc.bench.sources import SOURCES, Published, Source
 from unsc.errors import InvalidData, InvalidRequest
 
 Served = dict[str, bytes]
@@ -69,16 +70,19 @@ def archive(members: dict[str, bytes | tarfile.TarInfo]) -> bytes:
 
 
 @pytest.fixture
-def publish(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def publish() -> Iterator[Callable[..., None]]:
     """Stands in for a data set's published files."""
+    exit_stack = ExitStack()
 
     def stand_in(name: str, folder: str, files: Served, members: tuple[str, ...] = ()) -> None:
         published = (
             Published(n, hashlib.md5(c, usedforsecurity=False).hexdigest(), len(c), members) for n, c in files.items()
         )
-        monkeypatch.setitem(SOURCES, name, Source("http://127.0.0.1:9/", folder, tuple(published)))
+        source = Source("http://127.0.0.1:9/", folder, tuple(published))
+        exit_stack.enter_context(DATA.temporarily(replace(DATA.find(name), source=source)))
 
-    return stand_in
+    with exit_stack:
+        yield stand_in
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -196,11 +200,13 @@ def test_a_strange_archive_leaves_nothing(tmp_path: Path, publish: Callable[...,
 
 def test_the_table_of_sources() -> None:
     """A source for all that is read from files, over whole MD5 sums, no file twice."""
-    assert set(SOURCES) == set(READERS) - {"digits"}
-    sums = [file.md5 for source in SOURCES.values() for file in source.files]
+    sources = {name: data.source for name, data in DATA.all().items()}
+    assert [name for name, source in sources.items() if source is None] == ["digits"]
+    published = [source for source in sources.values() if source is not None]
+    sums = [file.md5 for source in published for file in source.files]
     assert len(set(sums)) == len(sums) == 8
     assert all(re.fullmatch("[0-9a-f]{32}", s) for s in sums)
-    assert all(source.base_url.endswith("/") for source in SOURCES.values())
+    assert all(source.base_url.endswith("/") for source in published)
 
 
 def test_names(tmp_path: Path) -> None:

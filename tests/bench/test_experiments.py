@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from unsc.bench.experiments import ABLATION, CLASSES, METRICS, experiments
+from unsc.bench.data.shared.image_data import DATA
+from unsc.bench.experiments import ABLATION, METRICS, experiments
 from unsc.bench.paper import reported
-from unsc.bench.record import keep, records
+from unsc.bench.results import keep, read_results
 from unsc.bench.tables import write_tables
-from unsc.compare.cells import Run
+from unsc.compare.comparison import Comparison
 from unsc.compare.plan import trials
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.evaluation.shared.metrics import metrics
@@ -33,7 +35,7 @@ def test_an_experiment_forgets_what_the_paper_forgets(data: str) -> None:
     several = [set(e.config.classes or ()) for e in experiments("multiclass", data)]
     assert [len(s) for s in several] == [step * i for i in range(1, 6)]
     assert all(a < b for a, b in pairwise(several))
-    assert all(0 <= k < SIZES[data] for k in CLASSES[data])
+    assert all(0 <= k < SIZES[data] for k in DATA.find(data).forget)
 
 
 def test_networks_are_shared_by_experiments_and_differ_between_trials() -> None:
@@ -48,9 +50,9 @@ def test_networks_are_shared_by_experiments_and_differ_between_trials() -> None:
 def test_each_class_is_forgotten_once_and_nothing_is_retrained(data: str) -> None:
     found = experiments("classes", data)
     every = [k for e in found for k in e.config.classes or ()]
-    assert sorted(every) == sorted(CLASSES[data] if data == "cifar-100" else range(10)) and len(set(every)) == len(
-        every
-    )
+    assert sorted(every) == sorted(DATA.find(data).forget if data == "cifar-100" else range(10)) and len(
+        set(every)
+    ) == len(every)
     assert len(set(every)) == len(every) and len({e.name for e in found}) == len(found)
     needs = {need for e in found for name in e.config.metrics or () for need in metrics()[name].needs}
     assert not needs & {"retrained", "retrained_cost"} and all("retrain" not in e.config.methods for e in found)
@@ -87,14 +89,14 @@ def test_the_papers_numbers() -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """A run of SVHN's table whose results are there, made up."""
+def comparison(tmp_path: Path) -> Comparison:
+    """A comparison of SVHN's table whose results are there, made up."""
     (experiment,) = experiments("table1", "svhn", trials=2)
     config = replace(experiment.config, methods=("retrain", "unsc", "ssd"))
-    run = Run(tmp_path / "run", config)
-    run.__dict__["trials"] = trials(config, 10)  # without reading the data set
+    comparison = Comparison(tmp_path / "run", config)
+    comparison.__dict__["trials"] = trials(config, 10)  # without reading the data set
     numbers = {"original": (90, 80), "retrain": (91, 0), "unsc": (90.5, 0.25), "ssd": (60, 1)}
-    for trial in run.trials:
+    for trial in comparison.trials:
         for method, (retain, forget) in numbers.items():
             values = {"retain_test_acc": retain + trial.number, "forget_test_acc": forget}
             content = {
@@ -108,27 +110,27 @@ def run(tmp_path: Path) -> Run:
                 "measured": {"values": {k: {"value": v, "n": 5} for k, v in values.items()}, "skipped": {}},
                 "versions": {},
             }
-            write_json(run.result_path(trial, method), content)
-    return run
+            write_json(comparison.result_path(trial, method), content)
+    return comparison
 
 
-def test_results_are_kept_with_how_they_came_about(run: Run, tmp_path: Path) -> None:
+def test_results_are_kept_with_how_they_came_about(comparison: Comparison, tmp_path: Path) -> None:
     (experiment,) = experiments("table1", "svhn", trials=2)
-    experiment = replace(experiment, config=run.config)
-    written = keep(experiment, run, tmp_path / "results")
+    experiment = replace(experiment, config=comparison.config)
+    written = keep(experiment, comparison, tmp_path / "results")
     assert len(written) == 2 * 4
     content = json.loads(written[0].read_text())
     assert content["network"]["name"] == "vgg11" and content["preset"] == "cpu"
     assert content["hardware"]["cores"] and content["config"]["classes"] == [3] and content["protocol"]["epochs"]
-    found = list(records(tmp_path / "results"))
+    found = list(read_results(tmp_path / "results"))
     assert {(r.method, r.trial) for r in found} == {
         (m, t) for m in ("original", "retrain", "unsc", "ssd") for t in (0, 1)
     }
 
 
-def test_tables_are_made_from_the_files_alone(run: Run, tmp_path: Path) -> None:
+def test_tables_are_made_from_the_files_alone(comparison: Comparison, tmp_path: Path) -> None:
     (experiment,) = experiments("table1", "svhn", trials=2)
-    keep(replace(experiment, config=run.config), run, tmp_path / "results")
+    keep(replace(experiment, config=comparison.config), comparison, tmp_path / "results")
     text = write_tables(tmp_path / "results").read_text()
     split = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
     rows = {first: rest for first, *rest in split}
@@ -145,13 +147,13 @@ def test_tables_are_made_from_the_files_alone(run: Run, tmp_path: Path) -> None:
         write_tables(tmp_path / "results")
 
 
-def test_the_table_by_class_has_a_row_for_each_and_their_mean(run: Run, tmp_path: Path) -> None:
+def test_the_table_by_class_has_a_row_for_each_and_their_mean(comparison: Comparison, tmp_path: Path) -> None:
     for name, retain in (("4", 90.0), ("7", 92.0)):
         experiment = next(e for e in experiments("classes", "svhn") if e.name == f"class-{name}")
-        content = json.loads(run.result_path(run.trials[0], "unsc").read_text())
+        content = json.loads(comparison.result_path(comparison.trials[0], "unsc").read_text())
         content |= {"classes": experiment.config.classes}
         content["measured"]["values"] = {"retain_test_acc": {"value": retain, "n": 5}}
-        made = Run(tmp_path / name, replace(experiment.config, methods=("unsc",)))
+        made = Comparison(tmp_path / name, replace(experiment.config, methods=("unsc",)))
         made.__dict__["trials"] = trials(made.config, 10)
         write_json(made.result_path(made.trials[0], "unsc"), content)
         keep(experiment, made, tmp_path / "results", {"md5": {}, "note": "cropped anew."})
@@ -163,12 +165,23 @@ def test_the_table_by_class_has_a_row_for_each_and_their_mean(run: Run, tmp_path
     assert rows["4"][0] == "–" and "cropped anew. Preset" in text
 
 
-def test_presets_have_their_own_results(run: Run, tmp_path: Path) -> None:
+def test_presets_have_their_own_results(comparison: Comparison, tmp_path: Path) -> None:
     (experiment,) = experiments("table1", "svhn", trials=2)
     for data in ("svhn", "svhn@paper"):
-        keep(replace(experiment, config=replace(run.config, data=data)), run, tmp_path / "results")
+        keep(replace(experiment, config=replace(comparison.config, data=data)), comparison, tmp_path / "results")
     text = write_tables(tmp_path / "results").read_text()
-    assert {r.data for r in records(tmp_path / "results")} == {"svhn", "svhn@paper"}
+    assert {r.data for r in read_results(tmp_path / "results")} == {"svhn", "svhn@paper"}
     short, long = text.split("## svhn\n")[1].split("## svhn@paper\n")
     assert "Preset `cpu`: vgg11 at width 0.25" in short and "Preset `paper`: vgg11 at width 1" in long
     assert "95.52 ± 0.12" in short and "95.52 ± 0.12" in long  # the paper's numbers stand beside both
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+@pytest.mark.skipif(not RESULTS.exists(), reason="results are not part of this copy")
+def test_the_committed_results_give_the_committed_page(tmp_path: Path) -> None:
+    """Byte for byte: files of earlier versions stay readable, and folders of other results change nothing."""
+    shutil.copytree(RESULTS, tmp_path / "results")
+    (tmp_path / "results" / "README.md").unlink()
+    assert write_tables(tmp_path / "results").read_bytes() == (RESULTS / "README.md").read_bytes()

@@ -51,7 +51,7 @@ def test_the_loss_is_flat_within_an_exact_null_space_and_not_outside(exact: dict
 
 
 def test_both_directions_are_as_long_as_the_weights_and_orthogonal(digits_model: nn.Module, few: Subset) -> None:
-    bases, layers = contour._bases(digits_model, few, 10, 0.97, 256, 0, quiet)
+    bases, layers = contour.class_subspaces(digits_model, few, 10, 0.97, 256, 0, quiet)
     plane = contour.Plane.span(digits_model, layers, bases.null_space(bases.by_class), seed=0)
     for name, centre in plane.centre.items():
         within, outside = plane.within[name], plane.outside[name]

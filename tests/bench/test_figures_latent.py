@@ -13,7 +13,7 @@ from torch import nn
 
 from unsc.batches import Batch
 from unsc.bench.figures import latent
-from unsc.errors import InvalidRequest
+from unsc.errors import MissingExtra
 
 
 class Calls:
@@ -27,12 +27,12 @@ class Calls:
         return features[:, :2]
 
 
-def network(*scale: float) -> nn.Module:
+def network(*scale: float) -> nn.Sequential:
     """Its last layer sees the input times `scale`, one for both coordinates or one for each."""
-    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 3))
+    first = nn.Linear(2, 2, bias=False)
     with torch.no_grad():
-        model[0].weight.copy_(torch.tensor(scale).expand(2).diag())
-    return model.eval()
+        first.weight.copy_(torch.tensor(scale).expand(2).diag())
+    return nn.Sequential(first, nn.Linear(2, 3)).eval()
 
 
 @pytest.fixture
@@ -75,8 +75,8 @@ def test_shares_of_neighbours(samples: Batch) -> None:
 def test_accuracy_is_the_network_s_own(samples: Batch) -> None:
     unlearned = network(1.0)
     with torch.no_grad():
-        unlearned[1].weight.zero_()
-        unlearned[1].bias.copy_(torch.tensor([0.0, 1.0, 0.0]))  # all is class 1
+        unlearned[1].get_parameter("weight").zero_()
+        unlearned[1].get_parameter("bias").copy_(torch.tensor([0.0, 1.0, 0.0]))  # all is class 1
     found = latent.measure(network(1.0), unlearned, network(1.0), samples, classes=(0,), embed=Calls())["accuracy"]
     assert found["unlearned"] == {"forgotten": 0.0, "retained": 0.75}
     assert found["original"].keys() == found["retrained"].keys() == {"forgotten", "retained"}
@@ -90,7 +90,7 @@ def test_a_sample_is_not_its_own_neighbour() -> None:
 
 def test_without_umap_the_error_says_what_to_install(samples: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "umap", None)
-    with pytest.raises(InvalidRequest, match=r"pip install 'unsc\[figures\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'unsc\[figures\]'"):
         latent.measure(network(1.0), network(2.0), network(1.0), samples, classes=(0,))
 
 

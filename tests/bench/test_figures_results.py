@@ -9,13 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from unsc.bench.figures import classes, mia
-from unsc.bench.figures.make import draw_all, draw_mia, measure_missing
-from unsc.bench.record import records
+from unsc.bench.figures.shared.make import draw_all, draw_results, measure_missing
+from unsc.bench.results import read_results
 from unsc.cli.bench import app
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.storage.files import write_json
 
-CONFIG = {"settings": [], "retain_samples": 1, "tune_trials": 1}
+CONFIG = {"settings": [], "retain_samples": 1, "tune_tries": 1}
 
 
 def result(
@@ -59,19 +59,19 @@ def out(tmp_path: Path) -> Path:
 
 
 def test_accuracy_by_class_is_the_mean_of_the_files(out: Path) -> None:
-    found = classes.measure(r for r in records(out) if r.table == "table1")
+    found = classes.measure(r for r in read_results(out) if r.table == "table1")
     assert found["forgotten"] == [2] and found["trials"] == 2
     assert found["accuracy"] == {
         "original": {"0": 90.0, "1": 80.5, "2": 71.0},
         "retrained": {"0": 92.0, "1": 83.0, "2": 0.0},
         "UNSC, ours": {"0": 91.0, "1": 82.0, "2": 0.0},
     }
-    found = classes.measure(r for r in records(out) if r.table == "multiclass")
+    found = classes.measure(r for r in read_results(out) if r.table == "multiclass")
     assert found["accuracy"] == {"UNSC, ours": {"0": 99.0, "1": 3.0, "2": 4.0}} and found["forgotten"] == [1, 2]
 
 
 def test_the_attack_by_method_references_first_and_controls_last(out: Path) -> None:
-    found = mia.measure(records(out))
+    found = mia.measure(read_results(out))
     assert "accuracy of 0.51 to 0.60" in found["note"]  # of attacks on 0.1 to 1.0
     assert list(found["values"]) == ["original", "retrain", "unsc", "logit_mask"] and found["controls"] == [
         "logit_mask"
@@ -95,7 +95,7 @@ def test_everything_that_the_files_allow_for_is_drawn(out: Path) -> None:
 def test_without_results_the_attack_cannot_be_drawn(tmp_path: Path) -> None:
     for name, words in (("svhn", "--data svhn"), ("svhn@paper", "--data svhn --preset paper")):
         with pytest.raises(InvalidRequest, match=f"run unsc bench table1 {words}$"):
-            draw_mia([], tmp_path / name)
+            draw_results("mia", name, tmp_path)
 
 
 def test_only_what_is_missing_is_measured_and_failures_are_told(tmp_path: Path) -> None:

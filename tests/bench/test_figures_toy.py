@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from unsc.bench.figures import toy
-from unsc.bench.figures.make import measure_missing
+from unsc.bench.figures.shared.make import measure_missing
 from unsc.cli.bench import app
 
 

@@ -71,7 +71,8 @@ def test_all_cnn_ends_as_a_1x1_convolution_and_a_mean_would() -> None:
     *body, _, _, linear = model
     x = torch.randn(3, 3, 32, 32)
     features = nn.Sequential(*body)(x)
-    published = nn.functional.conv2d(features, linear.weight[:, :, None, None], linear.bias).mean(dim=(2, 3))
+    weight, bias = linear.get_parameter("weight"), linear.get_parameter("bias")
+    published = nn.functional.conv2d(features, weight[:, :, None, None], bias).mean(dim=(2, 3))
     assert torch.allclose(model(x), published, atol=1e-5)
     assert (published < 0).any()
 

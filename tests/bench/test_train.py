@@ -109,7 +109,7 @@ def test_a_killed_run_ends_with_the_same_weights(
     timeless = {"seconds": 0, "cpu_seconds": 0}
     assert [replace(e, **timeless) for e in resumed.history] == [replace(e, **timeless) for e in whole.history]
     assert resumed.cost.seconds == sum(e.seconds for e in resumed.history)  # of all epochs, not of the last few
-    assert ("going on from" in lines[0]) == (sum(k // 5 for k in kills) > 0)
+    assert ("resuming from" in lines[0]) == (sum(k // 5 for k in kills) > 0)
     again = train(new(), *parts, protocol, seed=7, checkpoint=path, progress=killed_after(0))
     assert same(state(again.model), state(whole.model))
 
@@ -162,10 +162,10 @@ def test_early_stopping_gives_the_best_epoch(script: list[int], ends: int, best:
     data = TensorDataset(torch.zeros(10, 1), torch.zeros(10, dtype=torch.int64))
     made = train(Scripted(script), data, data, Protocol(epochs=8, batch_size=10, patience=2))
     assert len(made.history) == ends
-    assert int(made.model.epochs) == best
+    assert int(made.model.get_buffer("epochs")) == best
     assert [round(10 * e.validation_acc) for e in made.history if e.validation_acc is not None] == script[:ends]
     last = train(Scripted(script), data, data, Protocol(epochs=8, batch_size=10))
-    assert (len(last.history), int(last.model.epochs)) == (8, 7)
+    assert (len(last.history), int(last.model.get_buffer("epochs"))) == (8, 7)
 
 
 def test_statistics_fit_evaluation_mode(parts: tuple[Dataset, Dataset]) -> None:
@@ -173,10 +173,10 @@ def test_statistics_fit_evaluation_mode(parts: tuple[Dataset, Dataset]) -> None:
     model = train(new(), parts[0], None, SHORT).model
     images = torch.stack([parts[0][i][0] for i in range(300)])
     with torch.no_grad():
-        met = model[:6](images)
-    norm: Any = model[6]
-    assert torch.allclose(norm.running_mean, met.mean(dim=0), atol=0.05)
-    assert torch.allclose(norm.running_var.mean(), met.var(dim=0).mean(), rtol=0.1)
+        met = nn.Sequential(*list(model.children())[:6])(images)
+    norm = model.get_submodule("6")
+    assert torch.allclose(norm.get_buffer("running_mean"), met.mean(dim=0), atol=0.05)
+    assert torch.allclose(norm.get_buffer("running_var").mean(), met.var(dim=0).mean(), rtol=0.1)
 
 
 def test_a_last_batch_of_one_is_left_out(digits: Split) -> None:

@@ -70,7 +70,7 @@ def test_methods_and_metrics_are_listed(command) -> None:
         (("methods", "unsk"), "there is no method 'unsk'; did you mean unsc?"),
         (("tune", "unsk"), "did you mean unsc?"),
         (("tune", "finetune", "--data", "digit"), "did you mean digits?"),
-        (("tune", "finetune", *TINY, "--trials", "0"), "give at least one trial"),
+        (("tune", "finetune", *TINY, "--trials", "0"), "give at least one try"),
         (("tune", "finetune", "--data", "no_such_module:make"), "there is no module 'no_such_module'"),
         (("compare", "--methods", "finetune,unsk"), "did you mean unsc?"),
         (("compare", *TINY, "--methods", "finetune", "--metrics", "forget_tst_acc"), "did you mean forget_test_acc?"),
@@ -153,8 +153,8 @@ def test_tuning_end_to_end(command, tmp_path: Path) -> None:
     code, out, err = command("tune", "gradient_ascent", *TINY, "--trials", "2", "--seed", "1")
     assert (code, err) == (0, "") and "On test data, once: retain" in out
     content = json.loads((tmp_path / "runs/tune/gradient_ascent.json").read_text())
-    assert len(content["attempts"]) == 2 and set(content["test"]) == {"retain_acc", "forget_acc"}
-    chosen = max(content["attempts"], key=lambda attempt: attempt["score"])
+    assert len(content["tries"]) == 2 and set(content["test"]) == {"retain_acc", "forget_acc"}
+    chosen = max(content["tries"], key=lambda one: one["score"])
     assert content["chosen"] == chosen["settings"]
     code, _, err = command("tune", "finetune", *TINY, "--seed", "1", "--out", "runs/tune/gradient_ascent.json")
     assert code == 2 and "holds the tuning of gradient_ascent" in err
@@ -240,7 +240,7 @@ def test_a_comparison_end_to_end(installed: Path) -> None:
     )
     assert done.returncode == 1, done.stderr
     assert "error: judge trial 0 mine_faulty" in done.stderr and "ZeroDivisionError: a bug of mine" in done.stderr
-    assert "mine_lost †" in done.stdout and "† Fell apart" in done.stdout and "Written to run" in done.stdout
+    assert "mine_lost †" in done.stdout and "† Diverged" in done.stdout and "Written to run" in done.stdout
     run = installed / "run"
     content = json.loads((run / "results.json").read_text())
     values = {c["method"]: c["measured"]["values"] for c in content["cells"]}

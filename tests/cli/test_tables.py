@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from unsc.cli.tables import about_method, about_metrics, audit_table, methods_table, skipped_lines, tuned_table
-from unsc.compare.tuning import Attempt, Tuned
+from unsc.compare.tuning import Try, Tuned
 from unsc.errors import InvalidRequest
 from unsc.evaluation.audit import Audit
 from unsc.evaluation.shared.metrics import Measured, Value, metrics
@@ -57,20 +57,20 @@ def test_an_unknown_method_suggests_the_nearest() -> None:
         about_method("unsk")
 
 
-def test_attempts_are_all_shown_and_one_is_chosen() -> None:
+def test_tries_are_all_shown_and_one_is_chosen() -> None:
     """Text that looks like markup stays text."""
-    attempts = (
-        Attempt({"lr": 0.123456, "epochs": 3}, 90.0, 10.0, 0.81, 1.5, None),
-        Attempt({"lr": 2.0, "epochs": 4}, 0.0, 100.0, 0.0, 0.5, "weights [bold] are [/nan]"),
-        Attempt({"lr": 1e-5, "epochs": 5}, 95.0, 10.0, 0.855, 2.0, None),
+    tries = (
+        Try({"lr": 0.123456, "epochs": 3}, 90.0, 10.0, 0.81, 1.5, None),
+        Try({"lr": 2.0, "epochs": 4}, 0.0, 100.0, 0.0, 0.5, "weights [bold] are [/nan]"),
+        Try({"lr": 1e-5, "epochs": 5}, 95.0, 10.0, 0.855, 2.0, None),
     )
-    rows = _shown(tuned_table(Tuned("finetune", {}, attempts)))
+    rows = _shown(tuned_table(Tuned("finetune", {}, tries)))
     assert rows == [
         ["", "lr=0.123, epochs=3", "90.00", "10.00", "1.50", ""],
         ["", "lr=2, epochs=4", "0.00", "100.00", "0.50", "weights [bold] are [/nan]"],
         ["chosen", "lr=1e-05, epochs=5", "95.00", "10.00", "2.00", ""],
     ]
-    assert _shown(tuned_table(Tuned("retrain", {}, (Attempt({}, 90.0, 0.0, 0.9, 1.0, None),))))[0][:2] == [
+    assert _shown(tuned_table(Tuned("retrain", {}, (Try({}, 90.0, 0.0, 0.9, 1.0, None),))))[0][:2] == [
         "chosen",
         "none",
     ]

@@ -41,8 +41,8 @@ class Counted(Dataset):
 def test_the_choice_is_tested_once(tmp_path: Path) -> None:
     """Its accuracy is that of the method with these settings, computed by hand; a second call repeats nothing."""
     path = tmp_path / "t.json"
-    tuned, test = choose("gradient_ascent", TINY, trials=3, seconds=1e9, seed=0, path=path)
-    assert len(tuned.attempts) == 3
+    tuned, test = choose("gradient_ascent", TINY, tries=3, seconds=1e9, seed=0, path=path)
+    assert len(tuned.tries) == 3
     tiny = tiny_scenario.make()
     training, classes = tuning(Config(TINY, (), seed=0), 4)
     problem = tiny.problem(tiny.recipe(tiny.train, training.seed), classes, seed=training.seed)
@@ -54,8 +54,8 @@ def test_the_choice_is_tested_once(tmp_path: Path) -> None:
     assert test == pytest.approx({"retain_acc": expected.retain_test_acc, "forget_acc": expected.forget_test_acc})
     content = json.loads(path.read_text())
     assert content["test"] == test and content["chosen"] == tuned.best.settings
-    again, same = choose("gradient_ascent", TINY, trials=3, seconds=1e9, seed=0, path=path)
-    assert again.attempts == tuned.attempts and same == test
+    again, same = choose("gradient_ascent", TINY, tries=3, seconds=1e9, seed=0, path=path)
+    assert again.tries == tuned.tries and same == test
 
 
 def _data(samples: list) -> Dataset:
@@ -79,22 +79,22 @@ def test_test_data_is_not_read_before_the_end(
 
     method(needs=(), search={"lr": Range(0.1, 1.0)})(watched)
     monkeypatch.setattr(choose_module, "scenario", known)
-    choose("watched", TINY, trials=4, seconds=1e9, seed=0, path=tmp_path / "t.json")
+    choose("watched", TINY, tries=4, seconds=1e9, seed=0, path=tmp_path / "t.json")
     assert seen == [0] * 5 and counted.reads > 0
 
 
-def test_a_method_that_always_falls_apart_is_said_to(registered: None, tmp_path: Path) -> None:
+def test_a_method_that_always_diverges_is_said_to(registered: None, tmp_path: Path) -> None:
     def explodes(problem: Problem) -> nn.Module:
         raise Diverged("the loss became nan")
 
     method(needs=())(explodes)
-    with pytest.raises(Diverged, match=r"explodes fell apart with every setting.*t\.json"):
-        choose("explodes", TINY, trials=2, seconds=1e9, seed=0, path=tmp_path / "t.json")
-    assert json.loads((tmp_path / "t.json").read_text())["attempts"][0]["diverged"] == "the loss became nan"
+    with pytest.raises(Diverged, match=r"explodes diverged with every setting.*t\.json"):
+        choose("explodes", TINY, tries=2, seconds=1e9, seed=0, path=tmp_path / "t.json")
+    assert json.loads((tmp_path / "t.json").read_text())["tries"][0]["diverged"] == "the loss became nan"
 
 
 def test_unknown_names_are_refused_before_training(tmp_path: Path) -> None:
     for name, data in (("unsk", TINY), ("unsc", "digit")):
         with pytest.raises(InvalidRequest, match="did you mean"):
-            choose(name, data, trials=1, seconds=1.0, seed=0, path=tmp_path / "t.json")
+            choose(name, data, tries=1, seconds=1.0, seed=0, path=tmp_path / "t.json")
     assert not (tmp_path / "t.json").exists()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from unsc.compare.picture import _distance, _tells, scorecard
+from unsc.compare.picture import distance_to_retraining, scorecard, tells_forgetting
 from unsc.compare.render import headline
-from unsc.compare.table import Comparison
+from unsc.compare.results import Results
 from unsc.evaluation.shared.metrics import metrics
 
 
@@ -20,7 +20,7 @@ def _cell(trial: int, **values: float) -> dict:
 
 
 @pytest.fixture
-def comparison() -> Comparison:
+def results() -> Results:
     """Two trials: the mask hides everything, fine-tuning forgets half, and U-LiRA catches the mask."""
     numbers = {
         "original": ((99, 100, 1.0), (98, 100, 1.0)),
@@ -34,38 +34,40 @@ def comparison() -> Comparison:
         method: [_cell(i, **dict(zip(names, row, strict=True))) for i, row in enumerate(rows)]
         for method, rows in numbers.items()
     }
-    return Comparison(cells, 2)
+    return Results(cells, 2)
 
 
-def test_distances_are_shares_of_the_originals(comparison: Comparison) -> None:
+def test_distances_are_shares_of_the_originals(results: Results) -> None:
     known = metrics()
-    by_forget = {m: _distance(m, known["forget_test_acc"], comparison) for m in comparison.cells}
+    by_forget = {m: distance_to_retraining(m, known["forget_test_acc"], results) for m in results.cells}
     assert by_forget == {"original": 1, "finetune": 0.5, "retrain": 0, "logit_mask": 0, "unsc": 0}
-    assert _distance("unsc", known["ulira_auc"], comparison) == pytest.approx(0.6)
-    assert _distance("logit_mask", known["ulira_auc"], comparison) == 1
-    assert _distance("finetune", known["retain_test_acc"], comparison) == pytest.approx(0.2)  # two of ten points
-    assert _distance("ssd", known["forget_test_acc"], comparison) is None
+    assert distance_to_retraining("unsc", known["ulira_auc"], results) == pytest.approx(0.6)
+    assert distance_to_retraining("logit_mask", known["ulira_auc"], results) == 1
+    assert distance_to_retraining("finetune", known["retain_test_acc"], results) == pytest.approx(
+        0.2
+    )  # two of ten points
+    assert distance_to_retraining("ssd", known["forget_test_acc"], results) is None
 
 
-def test_what_says_nothing_about_forgetting_is_left_out_but_for_utility(comparison: Comparison) -> None:
+def test_what_says_nothing_about_forgetting_is_left_out_but_for_utility(results: Results) -> None:
     known = metrics()
-    assert [name for name in comparison.measured() if _tells(known[name], comparison)] == [
+    assert [name for name in results.measured() if tells_forgetting(known[name], results)] == [
         "retain_test_acc",
         "forget_test_acc",
         "ulira_auc",
     ]
-    assert not _tells(known["rebound"], comparison) and not _tells(known["retain_gap"], comparison)
+    assert not tells_forgetting(known["rebound"], results) and not tells_forgetting(known["retain_gap"], results)
 
 
-def test_it_is_drawn(comparison: Comparison, tmp_path: Path) -> None:
-    scorecard(tmp_path / "card.png", comparison)
+def test_it_is_drawn(results: Results, tmp_path: Path) -> None:
+    scorecard(tmp_path / "card.png", results)
     assert (tmp_path / "card.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_methods_with_settings_in_brackets_have_a_row(comparison: Comparison, tmp_path: Path) -> None:
+def test_methods_with_settings_in_brackets_have_a_row(results: Results, tmp_path: Path) -> None:
     """In the picture, and in the terminal, where brackets could be taken for markup."""
-    cells = {**comparison.cells, "unsc[budget=0.1]": comparison.cells["unsc"]}
-    scorecard(tmp_path / "card.png", Comparison(cells, 2))
+    cells = {**results.cells, "unsc[budget=0.1]": results.cells["unsc"]}
+    scorecard(tmp_path / "card.png", Results(cells, 2))
     console = Console(file=io.StringIO(), width=200)
-    headline(Comparison(cells, 2)).show(console)
+    headline(Results(cells, 2)).show(console)
     assert "unsc[budget=0.1]" in console.file.getvalue()  # type: ignore[attr-defined]

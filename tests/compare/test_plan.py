@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 import torch
 
-from unsc.compare.plan import Config, Training, trials, tuning
+from unsc.compare.plan import Config, Training, Trial, current_names, trials, tuning
 from unsc.errors import InvalidRequest
 
 CONFIG = Config("digits", ("finetune",), trials=5, shadows=6)
+
+
+def twin(trial: Trial) -> Training:
+    """A trial with shadows has a second retrained network."""
+    assert trial.twin is not None
+    return trial.twin
 
 
 def test_no_two_networks_share_a_seed() -> None:
@@ -21,7 +28,7 @@ def test_no_two_networks_share_a_seed() -> None:
     for trial in made:
         seeds = [training.seed for training in trial.trainings] + [tuning(CONFIG, 10)[0].seed]
         assert len(seeds) == len(set(seeds)) == 3 + 6 + 6 + 12 + 1
-    own = [{t.original.seed, t.retrained.seed, t.twin.seed} for t in made]
+    own = [{t.original.seed, t.retrained.seed, twin(t).seed} for t in made]
     assert not any(a & b for a, b in combinations(own, 2))
     other = trials(replace(CONFIG, seed=1), 10)
     both = [{training.seed for trial in of for training in trial.trainings} for of in (made, other)]
@@ -39,7 +46,7 @@ def test_the_most_that_is_allowed_still_has_distinct_seeds() -> None:
     roles = [
         {t.original.seed for t in made},
         {t.retrained.seed for t in made},
-        {t.twin.seed for t in made},
+        {twin(t).seed for t in made},
         {x.seed for x in many.shadow_originals},
         {x.seed for x in many.shadow_retrained},
         {x.seed for x in many.references},
@@ -56,7 +63,7 @@ def test_trials_forget_different_classes_and_never_the_tuned_one() -> None:
         assert sorted([tuned, *(c for t in made for c in t.classes)]) == list(range(10))
         for trial in made:
             assert not set(trial.classes) & set(trial.later) and tuned not in trial.later
-            assert trial.retrained.without == trial.twin.without == trial.classes
+            assert trial.retrained.without == twin(trial).without == trial.classes
             assert all(x.without == trial.classes for x in trial.shadow_retrained)
             assert not any(x.without for x in (trial.original, *trial.shadow_originals, *trial.references))
 
@@ -65,7 +72,7 @@ def test_more_trials_or_methods_leave_the_first_ones_as_they_are() -> None:
     few = trials(replace(CONFIG, trials=2), 10)
     assert trials(CONFIG, 10)[:2] == few
     assert CONFIG.fixed() == replace(CONFIG, trials=9, methods=("unsc", "finetune")).fixed()
-    for name, value in {"data": "x:y", "seed": 1, "tune_trials": 1, "tune_seconds": 1.0, "shadows": 3}.items():
+    for name, value in {"data": "x:y", "seed": 1, "tune_tries": 1, "tune_seconds": 1.0, "shadows": 3}.items():
         assert CONFIG.fixed() != replace(CONFIG, **{name: value}).fixed()
     assert CONFIG.fixed() != replace(CONFIG, metrics=("seconds",)).fixed()
 
@@ -111,7 +118,7 @@ def test_too_few_classes_are_refused() -> None:
     [
         ({"trials": 0}, "trials=0; it must be at least 1"),
         ({"trials": 1001}, "trials=1001; it must be at most 1000"),
-        ({"tune_trials": -1}, "tune_trials=-1; it must be at least 0"),
+        ({"tune_tries": -1}, "tune_tries=-1; it must be at least 0"),
         ({"shadows": 1}, "shadows=1; give 0, or at least 2"),
         ({"shadows": 501}, "shadows=501; it must be at most 500"),
         ({"seed": -1}, "seed=-1; it must be at least 0"),
@@ -122,3 +129,14 @@ def test_too_few_classes_are_refused() -> None:
 def test_bad_configurations_are_refused(wrong: dict, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         replace(CONFIG, **wrong)
+
+
+def test_the_old_name_of_tries_is_taken_with_a_warning() -> None:
+    """As a keyword and as an attribute; both name the new one."""
+    old: dict[str, Any] = {"tune_trials": 7}
+    with pytest.warns(DeprecationWarning, match="tune_trials is now tune_tries"):
+        config = Config("digits", (), **old)
+    assert config == Config("digits", (), tune_tries=7)
+    with pytest.warns(DeprecationWarning, match="tune_trials is now tune_tries"):
+        assert config.tune_trials == 7
+    assert current_names({"tune_trials": 7, "seed": 1}) == {"tune_tries": 7, "seed": 1}

@@ -18,17 +18,17 @@ from torch import nn
 
 from unsc.compare import Config, Finished, chosen_methods, compare
 from unsc.compare import run as run_module
-from unsc.compare.cells import Run
+from unsc.compare.comparison import Comparison
 from unsc.compare.networks import Networks
 from unsc.compare.plan import trials, tuning
 from unsc.compare.render import headline, report, write_report
-from unsc.compare.table import Comparison
+from unsc.compare.results import Results
 from unsc.errors import Diverged, InvalidData, InvalidRequest
 from unsc.methods import Problem, Range, method, methods
 
 METRICS = ("retain_test_acc", "forget_test_acc", "forget_train_acc")
 CONFIG = Config("tiny_scenario:make", ("retrain", "finetune", "logit_mask"), 2, 0, 2, 30.0, 2, METRICS)
-QUICK = replace(CONFIG, trials=1, tune_trials=0, shadows=0)
+QUICK = replace(CONFIG, trials=1, tune_tries=0, shadows=0)
 
 
 class InThisProcess(Executor):
@@ -62,15 +62,15 @@ def _files(folder: Path) -> dict[str, int]:
 
 
 def _values(finished: Finished) -> dict[str, list[dict[str, float]]]:
-    cells = Comparison.read(finished.run).cells
+    cells = Results.read(finished.comparison).cells
     return {name: [{k: v["value"] for k, v in c["measured"]["values"].items()} for c in cells[name]] for name in cells}
 
 
 def _copy(whole: Finished, folder: Path) -> Path:
     """The same comparison in another folder."""
-    for name in _files(whole.run.folder):
+    for name in _files(whole.comparison.folder):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes((whole.run.folder / name).read_bytes())
+        (folder / name).write_bytes((whole.comparison.folder / name).read_bytes())
     return folder
 
 
@@ -79,7 +79,7 @@ def test_a_comparison_writes_a_file_for_each_piece(whole: Finished) -> None:
     made = trials(CONFIG, 4)
     networks = {t.key for trial in made for t in trial.trainings} | {tuning(CONFIG, 4)[0].key}
     assert len(networks) == 2 * 3 + 2 + 2 * 2 + 4 + 1
-    assert set(_files(whole.run.folder)) == {
+    assert set(_files(whole.comparison.folder)) == {
         "config.json",
         *(f"models/{key}.safetensors" for key in networks),
         "tuned/finetune.json",  # the others have nothing to tune
@@ -126,18 +126,18 @@ def test_what_is_missing_is_done_and_nothing_else(whole: Finished, tmp_path: Pat
 
 
 def test_a_killed_run_ends_with_the_same_numbers(whole: Finished, tmp_path: Path) -> None:
-    """Half of the networks, the tuning after one of two attempts, and half of the results."""
+    """Half of the networks, the tuning after one of two tries, and half of the results."""
     folder = _copy(whole, tmp_path)
     for path in sorted(folder.rglob("models/*"))[::2] + sorted(folder.rglob("results/*/*"))[::2]:
         path.unlink()
     tuned = folder / "tuned" / "finetune.json"
     content = json.loads(tuned.read_text())
-    settings = [attempt["settings"] for attempt in content["attempts"]]
+    settings = [one["settings"] for one in content["tries"]]
     assert len(settings) == 2
-    tuned.write_text(json.dumps(content | {"attempts": content["attempts"][:1]}))
+    tuned.write_text(json.dumps(content | {"tries": content["tries"][:1]}))
     again = compare(CONFIG, folder)
-    assert again.failed == {} and set(_files(folder)) == set(_files(whole.run.folder))
-    assert [a["settings"] for a in json.loads(tuned.read_text())["attempts"]] == settings
+    assert again.failed == {} and set(_files(folder)) == set(_files(whole.comparison.folder))
+    assert [a["settings"] for a in json.loads(tuned.read_text())["tries"]] == settings
     assert _values(again) == _values(whole)
 
 
@@ -178,7 +178,7 @@ def test_fewer_samples_are_judged_and_retained_if_so_asked(registered: None, tmp
     )
     config = replace(config, forget_samples=20)
     finished = compare(config, tmp_path)
-    (cell,) = Comparison.read(finished.run).cells["counts"]
+    (cell,) = Results.read(finished.comparison).cells["counts"]
     assert finished.failed == {} and cell["measured"]["skipped"] == {}
     judged = {name: v["n"] for name, v in cell["measured"]["values"].items() if name in METRICS}
     assert {n for name, n in judged.items() if "train" in name} <= {12}
@@ -189,10 +189,10 @@ def test_fewer_samples_are_judged_and_retained_if_so_asked(registered: None, tmp
 def test_given_settings_are_for_all_methods_or_for_one(tmp_path: Path) -> None:
     given = (("epochs", 2), ("finetune.lr", 0.5), ("other.lr", 0.1))
     names = ("finetune", "finetune[lr=0.25]", "gradient_ascent")
-    run = Run(tmp_path, replace(QUICK, methods=names, settings=given))
-    assert run.settings("finetune") == {"epochs": 2, "lr": 0.5}
-    assert run.settings("finetune[lr=0.25]") == {"epochs": 2}  # its name decides
-    assert run.settings("gradient_ascent") == {"epochs": 2}
+    comparison = Comparison(tmp_path, replace(QUICK, methods=names, settings=given))
+    assert comparison.settings("finetune") == {"epochs": 2, "lr": 0.5}
+    assert comparison.settings("finetune[lr=0.25]") == {"epochs": 2}  # its name decides
+    assert comparison.settings("gradient_ascent") == {"epochs": 2}
 
 
 def test_no_network_is_retrained_that_nothing_is_compared_with(tmp_path: Path) -> None:
@@ -210,12 +210,12 @@ def test_no_network_is_retrained_that_nothing_is_compared_with(tmp_path: Path) -
     [
         ({"seed": 3}, "seed is 0 there and 3 here"),
         ({"shadows": 3}, "shadows is 2 there and 3 here"),
-        ({"tune_trials": 1}, "tune_trials is 2 there and 1 here"),
+        ({"tune_tries": 1}, "tune_tries is 2 there and 1 here"),
         ({"metrics": None}, r"metrics is \['retain_test_acc', .*\] there and None here"),
     ],
 )
 def test_another_comparison_is_not_mixed_in(whole: Finished, tmp_path: Path, changed: dict, said: str) -> None:
-    (tmp_path / "config.json").write_bytes((whole.run.folder / "config.json").read_bytes())
+    (tmp_path / "config.json").write_bytes((whole.comparison.folder / "config.json").read_bytes())
     with pytest.raises(InvalidRequest, match=f"holds another comparison: {said}; name another folder with --out"):
         compare(replace(CONFIG, **changed), tmp_path)
     assert list(_files(tmp_path)) == ["config.json"]
@@ -267,7 +267,7 @@ def test_a_fault_of_one_method_leaves_the_others(registered: None, tmp_path: Pat
 
     method(needs=(), search={"lr": Range(0.5, 1.0)})(has_a_bug)
     method(needs=())(refuses)
-    config = replace(QUICK, methods=("retrain", "has_a_bug", "refuses", "logit_mask"), tune_trials=1)
+    config = replace(QUICK, methods=("retrain", "has_a_bug", "refuses", "logit_mask"), tune_tries=1)
     finished = compare(config, tmp_path)
     assert set(finished.failed) == {"tune has_a_bug", "judge trial 0 has_a_bug", "judge trial 0 refuses"}
     assert finished.failed["judge trial 0 refuses"] == "not with this network"
@@ -275,10 +275,10 @@ def test_a_fault_of_one_method_leaves_the_others(registered: None, tmp_path: Pat
     values = _values(finished)
     assert values["has_a_bug"] == values["refuses"] == []
     assert all(len(values[name]) == 1 for name in ("original", "retrain", "logit_mask"))
-    assert "| has_a_bug | – | –" in report(Comparison.read(finished.run), "unsc compare")
+    assert "| has_a_bug | – | –" in report(Results.read(finished.comparison), "unsc compare")
 
 
-def test_falling_apart_is_a_result(registered: None, tmp_path: Path) -> None:
+def test_divergence_is_a_result(registered: None, tmp_path: Path) -> None:
     """With the reason, and marked in the table; without a model there are no values, and others have theirs."""
 
     def explodes(problem: Problem) -> nn.Module:
@@ -296,17 +296,17 @@ def test_falling_apart_is_a_result(registered: None, tmp_path: Path) -> None:
     method(needs=())(collapses)
     finished = compare(replace(QUICK, methods=("retrain", "explodes", "collapses")), tmp_path)
     assert finished.failed == {}
-    comparison = Comparison.read(finished.run)
-    assert comparison.diverged("explodes") == ["the loss became nan at step 7"]
-    assert comparison.values("explodes", "retain_test_acc") == []
-    assert "collapsed" in comparison.diverged("collapses")[0]
-    assert len(comparison.values("collapses", "retain_test_acc")) == 1
-    rows = [row[0] for block in headline(comparison).blocks for row in block]
+    results = Results.read(finished.comparison)
+    assert results.diverged("explodes") == ["the loss became nan at step 7"]
+    assert results.values("explodes", "retain_test_acc") == []
+    assert "collapsed" in results.diverged("collapses")[0]
+    assert len(results.values("collapses", "retain_test_acc")) == 1
+    rows = [row[0] for block in headline(results).blocks for row in block]
     assert rows == ["original", "retrain", "collapses †", "explodes †", "better", "fooled by"]
-    assert "- `explodes`: the loss became nan at step 7" in report(comparison, "unsc compare")
+    assert "- `explodes`: the loss became nan at step 7" in report(results, "unsc compare")
 
 
-def test_a_method_that_falls_apart_on_shadows_has_its_other_metrics(registered: None, tmp_path: Path) -> None:
+def test_a_method_that_diverges_on_shadows_has_its_other_metrics(registered: None, tmp_path: Path) -> None:
     def fickle(problem: Problem) -> nn.Module:
         if problem.seed >= 3000:
             raise Diverged("not this seed")
@@ -315,10 +315,10 @@ def test_a_method_that_falls_apart_on_shadows_has_its_other_metrics(registered: 
     method(needs=())(fickle)
     config = replace(QUICK, methods=("fickle",), shadows=2, metrics=("retain_test_acc", "ulira_auc"))
     finished = compare(config, tmp_path)
-    cells = Comparison.read(finished.run).cells
+    cells = Results.read(finished.comparison).cells
     assert finished.failed == {} and cells["fickle"][0]["diverged"] is None
     assert list(cells["fickle"][0]["measured"]["values"]) == ["retain_test_acc"]
-    assert cells["fickle"][0]["measured"]["skipped"] == {"ulira_auc": "it fell apart on a shadow model"}
+    assert cells["fickle"][0]["measured"]["skipped"] == {"ulira_auc": "it diverged on a shadow model"}
     assert list(cells["original"][0]["measured"]["values"]) == ["retain_test_acc", "ulira_auc"]
 
 
@@ -336,10 +336,10 @@ def test_a_lost_process_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 def test_another_network_of_the_same_name_is_refused(tmp_path: Path) -> None:
     compare(QUICK, tmp_path)
-    run = Run(tmp_path, QUICK)
-    object.__setattr__(run, "scenario", replace(run.scenario, network=lambda: nn.Linear(4, 4)))
+    comparison = Comparison(tmp_path, QUICK)
+    object.__setattr__(comparison, "scenario", replace(comparison.scenario, network=lambda: nn.Linear(4, 4)))
     with pytest.raises(InvalidData, match="holds another network"):
-        run.networks.load(run.trials[0].original)
+        comparison.networks.load(comparison.trials[0].original)
 
 
 def test_networks_of_other_data_are_refused(tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ def test_chosen_methods_bring_what_they_are_compared_with() -> None:
 
 
 def test_the_report_holds_everything(whole: Finished, tmp_path: Path) -> None:
-    finished = replace(whole, run=Run(_copy(whole, tmp_path), CONFIG))
+    finished = replace(whole, comparison=Comparison(_copy(whole, tmp_path), CONFIG))
     with (tmp_path / "shown.txt").open("w") as shown:
         write_report(finished, "unsc compare --seed 0", Console(file=shown, width=200))
     text = (tmp_path / "report.md").read_text()
@@ -370,3 +370,23 @@ def test_the_report_holds_everything(whole: Finished, tmp_path: Path) -> None:
     assert all(f"| {name} |" in text for name in ("original", *CONFIG.methods))
     assert "logit_mask" in (tmp_path / "shown.txt").read_text()
     assert (tmp_path / "results.json").exists() and (tmp_path / "results.csv").exists()
+
+
+def test_a_folder_of_an_earlier_version_resumes(whole: Finished, tmp_path: Path) -> None:
+    """Up to 0.2.0 tries were called trials in the configuration, and attempts in the files of tuning."""
+    folder = _copy(whole, tmp_path)
+    path = folder / "config.json"
+    content = json.loads(path.read_text())
+    content["config"]["tune_trials"] = content["config"].pop("tune_tries")
+    path.write_text(json.dumps(content))
+    tuned = folder / "tuned" / "finetune.json"
+    former = json.loads(tuned.read_text())
+    tuned.write_text(json.dumps({"attempts": former.pop("tries"), **former}))
+    (folder / "results/trial-1/finetune.json").unlink()
+    before = _files(folder)
+    again = compare(CONFIG, folder)
+    after = _files(folder)
+    assert {n for n in after if after[n] != before.get(n)} == {"config.json", "results/trial-1/finetune.json"}
+    assert _values(again) == _values(whole)
+    with pytest.warns(DeprecationWarning, match=r"Finished\.run is now Finished\.comparison"):
+        assert again.run is again.comparison

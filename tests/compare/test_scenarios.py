@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny_scenario
 import torch
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Subset, TensorDataset
 
-from unsc.compare.scenarios import Scenario, scenario
+from unsc.batches import Batch
+from unsc.compare.scenarios import Scenario, Third, scenario
 from unsc.datasets import read
 from unsc.errors import InvalidData, InvalidRequest
+
+THIRDS: tuple[Third, ...] = ("train", "validation", "test")
 
 
 @pytest.fixture(scope="module")
@@ -20,19 +25,26 @@ def tiny() -> Scenario:
     return tiny_scenario.make()
 
 
-def _rows(dataset: Dataset) -> set[tuple]:
-    batch = read(dataset, range(len(dataset)))  # type: ignore[arg-type]
-    return {tuple(x.flatten().tolist()) for x in batch.inputs}
+def _all(dataset: Any) -> Batch:
+    return read(dataset, range(len(dataset)))
+
+
+def _rows(dataset: Any) -> set[tuple]:
+    return {tuple(x.flatten().tolist()) for x in _all(dataset).inputs}
+
+
+def _classes(dataset: Any) -> set[int]:
+    return set(_all(dataset).labels.tolist())
 
 
 def test_the_digits_fall_into_three_parts() -> None:
     """Every sample of scikit-learn's digits is in one part, and each part has every class in about equal shares."""
     digits = scenario("digits")
-    thirds = [digits.train, digits.validation, digits.test]
-    assert [len(third) for third in thirds] == [958, 240, 599]
-    train, validation = ({*map(int, third.indices)} for third in thirds[:2])
-    assert not train & validation and len(train | validation) == 958 + 240
-    for third in ("train", "validation", "test"):
+    train, validation = digits.train, digits.validation
+    assert isinstance(train, Subset) and isinstance(validation, Subset)
+    assert [len(train), len(validation), len(digits.labels("test"))] == [958, 240, 599]
+    assert len({*train.indices, *validation.indices}) == 958 + 240
+    for third in THIRDS:
         counts = digits.labels(third).bincount()
         assert len(counts) == 10 and counts.min() > 0.9 * counts.float().mean()
 
@@ -43,8 +55,10 @@ def test_parts_are_disjoint_and_complete(tiny: Scenario) -> None:
         "forget_train": 60, "retain_train": 60, "forget_validation": 40, "retain_validation": 40,
         "forget_test": 50, "retain_test": 50,
     }  # fmt: skip
-    for third in ("train", "validation", "test"):
-        both = parts[f"forget_{third}"], parts[f"retain_{third}"]
+    forgotten = {"train": parts["forget_train"], "validation": parts["forget_validation"], "test": parts["forget_test"]}
+    retained = {"train": parts["retain_train"], "validation": parts["retain_validation"], "test": parts["retain_test"]}
+    for third in THIRDS:
+        both = forgotten[third], retained[third]
         assert both[0].labels.unique().tolist() == [1, 3] and both[1].labels.unique().tolist() == [0, 2]
         assert {tuple(x.tolist()) for b in both for x in b.inputs} == _rows(getattr(tiny, third))
 
@@ -66,16 +80,15 @@ def test_a_problem_is_about_training_data_alone(tiny: Scenario) -> None:
     problem = tiny.problem(model, (2,), seed=5)
     assert problem.model is model and problem.classes == (2,) and problem.seed == 5 and problem.recipe is tiny.recipe
     assert _rows(problem.forget) | _rows(problem.retain) == _rows(tiny.train)
-    assert len(problem.forget) == 30 and len(problem.retain) == 90
-    assert {int(y) for _, y in problem.forget} == {2}
+    assert len(_all(problem.forget)) == 30 and len(_all(problem.retain)) == 90
+    assert _classes(problem.forget) == {2}
     assert _rows(tiny.without((2,))) == _rows(problem.retain)
-    assert len(tiny.without(())) == 120
+    assert len(_all(tiny.without(()))) == 120
 
 
 def test_a_later_problem_does_not_give_back_what_is_gone(tiny: Scenario) -> None:
     problem = tiny.problem(tiny.network(), (2,), seed=0, gone=(1,))
-    assert {int(y) for _, y in problem.forget} == {2}
-    assert {int(y) for _, y in problem.retain} == {0, 3}
+    assert _classes(problem.forget) == {2} and _classes(problem.retain) == {0, 3}
 
 
 @pytest.mark.parametrize(("classes", "gone"), [((), ()), ((4,), ()), ((-1,), ()), ((0, 1, 2, 3), ()), ((0, 1), (2, 3))])
@@ -107,6 +120,45 @@ def test_scenarios_by_name() -> None:
     assert scenario("tiny_scenario:make").name == "tiny"
     with pytest.raises(InvalidRequest, match="no scenario 'digit'; did you mean digits"):
         scenario("digit")
+    with pytest.raises(InvalidRequest, match="digits@paper: digits has no presets"):
+        scenario("digits@paper")
+
+
+MINE = """
+import tiny_scenario
+import sys
+from dataclasses import replace
+
+
+def scenarios():
+    return {"mine": lambda preset: replace(tiny_scenario.make(), name=f"mine with {preset}")}
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that offers a scenario by an entry point, as `pip install` would leave it."""
+    info = tmp_path / "mine-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 0.1\n")
+    (info / "entry_points.txt").write_text("[unsc.scenarios]\nmine = mine_scenarios:scenarios\n")
+    (tmp_path / "mine_scenarios.py").write_text(MINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine_scenarios", raising=False)
+    return tmp_path
+
+
+def test_scenarios_of_other_packages(installed: Path) -> None:
+    """Beside our own; what follows the @ goes to the one who makes it."""
+    assert scenario("mine").name == "mine with None"
+    assert scenario("mine@long").name == "mine with long"
+    assert scenario("digits").name == "digits"
+
+
+def test_a_package_that_cannot_offer_its_scenarios_is_named(installed: Path) -> None:
+    (installed / "mine_scenarios.py").write_text("import no_such_package\n")
+    with pytest.raises(InvalidRequest, match="the scenarios mine of mine_scenarios:scenarios cannot be loaded"):
+        scenario("mine")
 
 
 def test_what_makes_no_scenario_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

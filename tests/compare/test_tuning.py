@@ -15,7 +15,7 @@ from torch import nn
 
 from unsc.batches import Batch
 from unsc.compare import tuning as tune_module
-from unsc.compare.tuning import Tuned, _study, tune
+from unsc.compare.tuning import Search, Tuned, tune
 from unsc.cost import Cost
 from unsc.errors import Diverged, InvalidData, InvalidRequest
 from unsc.logits import accuracy
@@ -67,21 +67,21 @@ def test_accuracy_by_hand() -> None:
 
 def test_the_best_on_validation_wins(problem: Problem) -> None:
     """Scores are the mean of the share of retained samples that are right and that of forgotten ones that are not."""
-    tuned = tune(LEVEL, problem, VALIDATION, trials=12, seconds=1e9)
-    assert len(tuned.attempts) == 12 and tuned.attempts[0].settings == {"level": PUBLISHED, "kind": "a"}
-    for attempt in tuned.attempts:
-        right = sum(i + 0.5 < 100 * attempt.settings["level"] for i in range(100))
-        assert (attempt.retain_acc, attempt.forget_acc) == (right, 0)
-        assert attempt.score == pytest.approx((1 + right / 100) / 2) and attempt.diverged is None
-    assert tuned.best.score == max(a.score for a in tuned.attempts) > (1 + PUBLISHED) / 2
+    tuned = tune(LEVEL, problem, VALIDATION, tries=12, seconds=1e9)
+    assert len(tuned.tries) == 12 and tuned.tries[0].settings == {"level": PUBLISHED, "kind": "a"}
+    for one in tuned.tries:
+        right = sum(i + 0.5 < 100 * one.settings["level"] for i in range(100))
+        assert (one.retain_acc, one.forget_acc) == (right, 0)
+        assert one.score == pytest.approx((1 + right / 100) / 2) and one.diverged is None
+    assert tuned.best.score == max(a.score for a in tuned.tries) > (1 + PUBLISHED) / 2
 
 
 def test_remembering_counts_against_settings(problem: Problem) -> None:
     """Forgotten samples at -1 and 60: a threshold of 25 is right on one of them, one of 90 on neither."""
     forgotten = Batch(torch.tensor([[-1.0], [60.0]]), torch.ones(2, dtype=torch.long))
     either = _method(by_level, level=Choice((PUBLISHED, 0.9)))
-    tuned = tune(either, problem, (VALIDATION[0], forgotten), trials=6, seconds=1e9)
-    found = {(a.settings["level"], a.retain_acc, a.forget_acc, round(a.score, 9)) for a in tuned.attempts}
+    tuned = tune(either, problem, (VALIDATION[0], forgotten), tries=6, seconds=1e9)
+    found = {(a.settings["level"], a.retain_acc, a.forget_acc, round(a.score, 9)) for a in tuned.tries}
     assert found == {(PUBLISHED, 25.0, 50.0, 0.375), (0.9, 90.0, 0.0, 0.95)}
 
 
@@ -89,17 +89,16 @@ def test_published_settings_win_ties(problem: Problem) -> None:
     def indifferent(problem: Problem, *, lr: float = 0.3) -> nn.Module:
         return _threshold(40.0)
 
-    tuned = tune(_method(indifferent, lr=Range(0.1, 1.0, log=True)), problem, VALIDATION, trials=5, seconds=1e9)
-    assert len({a.settings["lr"] for a in tuned.attempts}) == 5
-    assert tuned.best is tuned.attempts[0] and tuned.best.settings == {"lr": 0.3}
+    tuned = tune(_method(indifferent, lr=Range(0.1, 1.0, log=True)), problem, VALIDATION, tries=5, seconds=1e9)
+    assert len({a.settings["lr"] for a in tuned.tries}) == 5
+    assert tuned.best is tuned.tries[0] and tuned.best.settings == {"lr": 0.3}
 
 
 @pytest.mark.parametrize("name", methods())
 def test_every_method_starts_with_its_published_settings(name: str) -> None:
     """They lie within its search space, or the search could not begin with them."""
     method = methods()[name]
-    ask, _ = _study(method, 0, [])
-    assert ask()[0] == {key: method.defaults[key] for key in method.search}
+    assert Search(method, seed=0).ask() == {key: method.defaults[key] for key in method.search}
 
 
 @pytest.mark.parametrize("done", [1, 3, 11])
@@ -113,46 +112,46 @@ def test_a_search_goes_on_as_if_never_stopped(problem: Problem, tmp_path: Path, 
             raise KeyboardInterrupt
         return _threshold(100 * level)
 
-    whole = tune(LEVEL, problem, VALIDATION, trials=14, seconds=1e9)
+    whole = tune(LEVEL, problem, VALIDATION, tries=14, seconds=1e9)
     path = tmp_path / "tuned.json"
     with pytest.raises(KeyboardInterrupt):
-        tune(replace(LEVEL, run=run), problem, VALIDATION, trials=14, seconds=1e9, path=path)
-    assert len(Tuned.load(path).attempts) == done
-    resumed = tune(LEVEL, problem, VALIDATION, trials=14, seconds=1e9, path=path)
-    assert [a.settings for a in resumed.attempts] == [a.settings for a in whole.attempts]
-    assert Tuned.load(path).attempts == resumed.attempts
+        tune(replace(LEVEL, run=run), problem, VALIDATION, tries=14, seconds=1e9, path=path)
+    assert len(Tuned.load(path).tries) == done
+    resumed = tune(LEVEL, problem, VALIDATION, tries=14, seconds=1e9, path=path)
+    assert [a.settings for a in resumed.tries] == [a.settings for a in whole.tries]
+    assert Tuned.load(path).tries == resumed.tries
     assert json.loads(path.read_text())["chosen"] == resumed.best.settings
 
 
 def test_a_finished_search_is_not_repeated(problem: Problem, tmp_path: Path) -> None:
-    first = tune(LEVEL, problem, VALIDATION, trials=2, seconds=1e9, path=tmp_path / "t.json")
+    first = tune(LEVEL, problem, VALIDATION, tries=2, seconds=1e9, path=tmp_path / "t.json")
 
     def never(problem: Problem, *, level: float = PUBLISHED, kind: str = "a") -> nn.Module:
         raise AssertionError("it was run again")
 
-    again = tune(replace(LEVEL, run=never), problem, VALIDATION, trials=2, seconds=1e9, path=tmp_path / "t.json")
-    assert again.attempts == first.attempts
+    again = tune(replace(LEVEL, run=never), problem, VALIDATION, tries=2, seconds=1e9, path=tmp_path / "t.json")
+    assert again.tries == first.tries
 
 
-@pytest.mark.parametrize(("seconds", "attempts"), [(1.0, 1), (10.0, 1), (25.0, 3), (30.0, 3), (1e9, 6)])
-def test_the_time_and_the_number_of_attempts_are_bounded(
-    problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, attempts: int
+@pytest.mark.parametrize(("seconds", "tries"), [(1.0, 1), (10.0, 1), (25.0, 3), (30.0, 3), (1e9, 6)])
+def test_the_time_and_the_number_of_tries_are_bounded(
+    problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, tries: int
 ) -> None:
-    """Every attempt takes 10 seconds by the clock; one is begun as long as less than all of the time is spent."""
+    """Every try takes 10 seconds by the clock; one is begun as long as less than all of the time is spent."""
     real = tune_module.apply
     monkeypatch.setattr(tune_module, "apply", lambda *a, **k: replace(real(*a, **k), cost=Cost(10.0, None)))
     path = tmp_path / "t.json"
-    assert len(tune(LEVEL, problem, VALIDATION, trials=6, seconds=seconds, path=path).attempts) == attempts
-    assert len(tune(LEVEL, problem, VALIDATION, trials=6, seconds=seconds, path=path).attempts) == attempts
+    assert len(tune(LEVEL, problem, VALIDATION, tries=6, seconds=seconds, path=path).tries) == tries
+    assert len(tune(LEVEL, problem, VALIDATION, tries=6, seconds=seconds, path=path).tries) == tries
 
 
-def test_without_knobs_there_is_one_attempt(problem: Problem) -> None:
-    tuned = tune(_method(by_level), problem, VALIDATION, trials=8, seconds=1e9)
-    assert [a.settings for a in tuned.attempts] == [{}] and tuned.best.score == (1 + PUBLISHED) / 2
+def test_without_knobs_there_is_one_try(problem: Problem) -> None:
+    tuned = tune(_method(by_level), problem, VALIDATION, tries=8, seconds=1e9)
+    assert [a.settings for a in tuned.tries] == [{}] and tuned.best.score == (1 + PUBLISHED) / 2
 
 
 def test_divergence_scores_nothing_and_is_kept(problem: Problem, tmp_path: Path) -> None:
-    """Neither lost weights nor outputs that are not finite can win, and both are among the attempts."""
+    """Neither lost weights nor outputs that are not finite can win, and both are among the tries."""
 
     def fragile(problem: Problem, *, level: float = PUBLISHED) -> nn.Module:
         if level > 0.5:
@@ -160,11 +159,11 @@ def test_divergence_scores_nothing_and_is_kept(problem: Problem, tmp_path: Path)
         return _threshold(100 * level)
 
     method = _method(fragile, level=Range(0.0, 1.0))
-    tuned = tune(method, problem, VALIDATION, trials=12, seconds=1e9, path=tmp_path / "t.json")
-    assert Tuned.load(tmp_path / "t.json").attempts == tuned.attempts
-    lost = [a for a in tuned.attempts if a.settings["level"] > 0.5]
+    tuned = tune(method, problem, VALIDATION, tries=12, seconds=1e9, path=tmp_path / "t.json")
+    assert Tuned.load(tmp_path / "t.json").tries == tuned.tries
+    lost = [a for a in tuned.tries if a.settings["level"] > 0.5]
     assert lost and all(a.score == 0 and a.diverged == f"too much: {a.settings['level']}" for a in lost)
-    assert all(a.diverged is None and a.score > 0 for a in tuned.attempts if a not in lost)
+    assert all(a.diverged is None and a.score > 0 for a in tuned.tries if a not in lost)
     assert PUBLISHED <= tuned.best.settings["level"] <= 0.5
 
 
@@ -180,14 +179,14 @@ def test_outputs_that_are_not_finite_score_nothing(problem: Problem) -> None:
             return torch.stack([torch.full((len(x),), math.nan), x[:, 0]], dim=1) * self.scale
 
     retained = [(torch.ones(1), 0)] * 3
-    tuned = tune(_method(lambda problem: Nan()), replace(problem, retain=retained), VALIDATION, trials=1, seconds=1e9)
+    tuned = tune(_method(lambda problem: Nan()), replace(problem, retain=retained), VALIDATION, tries=1, seconds=1e9)
     assert tuned.best.score == 0 and "NaN" in (tuned.best.diverged or "")
 
 
 def test_a_file_of_something_else_is_not_taken_up(problem: Problem, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
-    tune(LEVEL, problem, VALIDATION, trials=1, seconds=1e9, path=path)
-    budget: Any = {"trials": 2, "seconds": 1e9, "path": path}
+    tune(LEVEL, problem, VALIDATION, tries=1, seconds=1e9, path=path)
+    budget: Any = {"tries": 2, "seconds": 1e9, "path": path}
     for other in (
         replace(problem, seed=5),
         replace(problem, request=Request.for_classes([0], 2)),
@@ -197,13 +196,13 @@ def test_a_file_of_something_else_is_not_taken_up(problem: Problem, tmp_path: Pa
             tune(LEVEL, other, VALIDATION, **budget)
     with pytest.raises(InvalidRequest, match="holds the tuning of by_level"):
         tune(replace(LEVEL, name="another"), problem, VALIDATION, **budget)
-    for content in ("", "[]", "{}", '{"attempts": [{"x": 1}]}'):
+    for content in ("", "[]", "{}", '{"tries": [{"x": 1}]}'):
         path.write_text(content)
         with pytest.raises(InvalidData, match=r"t\.json does not hold a method's tuning"):
             tune(LEVEL, problem, VALIDATION, **budget)
 
 
-@pytest.mark.parametrize("budget", [{"trials": 0, "seconds": 1.0}, {"trials": 1, "seconds": 0.0}])
+@pytest.mark.parametrize("budget", [{"tries": 0, "seconds": 1.0}, {"tries": 1, "seconds": 0.0}])
 def test_no_budget_is_refused(problem: Problem, budget: dict) -> None:
-    with pytest.raises(InvalidRequest, match="give at least one trial and more than 0 seconds"):
+    with pytest.raises(InvalidRequest, match="give at least one try and more than 0 seconds"):
         tune(LEVEL, problem, VALIDATION, **budget)

@@ -1,1 +1,1 @@
-"""Real data sets, networks and a training loop to measure unlearning with."""
+"""The paper's experiments: data sets, networks, training, tables and figures."""

@@ -8,33 +8,26 @@ already are read as they are, whatever their checksum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
 from pathlib import Path
 
-from unsc.bench.data.cifar import cifar10, cifar100
-from unsc.bench.data.digits import digits
-from unsc.bench.data.fashion_mnist import fashion_mnist
-from unsc.bench.data.split import Split
-from unsc.bench.data.svhn import svhn
-from unsc.errors import InvalidRequest, unknown
+from unsc.bench.data.shared.image_data import DATA
+from unsc.bench.data.shared.split import Split
+from unsc.errors import InvalidRequest
 
-__all__ = ["READERS", "Split", "load"]
-
-READERS: dict[str, Callable[[Path], Split]] = {
-    "digits": digits,
-    "fashion-mnist": fashion_mnist,
-    "cifar-10": cifar10,
-    "cifar-100": cifar100,
-    "svhn": svhn,
-}
+__all__ = ["Split", "data_folder", "load"]
 
 
 def load(name: str, folder: Path | None = None) -> Split:
-    """Read data set `name`; all but the embedded digits need the `folder` that holds their files."""
-    if name not in READERS:
-        raise unknown("data set", name, READERS)
-    if name == "digits":
-        return digits()
-    if folder is None:
-        raise InvalidRequest(f"{name} is read from files: give the data folder (--data DIR)")
-    return READERS[name](Path(folder))
+    """Read data set `name` from the `folder` that holds its files, if it has files."""
+    return DATA.find(name).load(folder)
+
+
+def data_folder(name: str) -> Path:
+    """The folder that UNSC_DATA names, which holds the files of data set `name`."""
+    if DATA.find(name).source is None:
+        return Path()
+    named = os.environ.get("UNSC_DATA")
+    if not named:
+        raise InvalidRequest(f"{name} is read from files; say where with --folder, or set UNSC_DATA to that folder")
+    return Path(named)

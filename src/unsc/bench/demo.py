@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -23,6 +22,7 @@ from unsc.bench.datasets import Split, load
 from unsc.bench.drawing import class_accuracy
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
+from unsc.compare.grid import Grid
 from unsc.errors import InvalidRequest
 from unsc.evaluation import Evaluation, evaluate
 from unsc.methods.logit_mask import LogitMask
@@ -32,6 +32,9 @@ from unsc.request import Request, of_classes
 from unsc.storage.files import replaced_folder, save_tensors, write_json
 from unsc.storage.versions import versions
 from unsc.watch import drift
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _TITLES = {
     "original": "original",
@@ -98,7 +101,7 @@ def demo(classes: Iterable[int], *, out: Path, seed: int = 0, progress: Progress
 
 def _row(original: nn.Module, model: nn.Module, seconds: float, data: Split, classes: list[int]) -> Row:
     images, labels = data.test.tensors
-    gone = torch.isin(labels, torch.tensor(classes))
+    gone = of_classes(labels, classes)
     retained = TensorDataset(images[~gone], labels[~gone])
     scores = evaluate(model, retain_test=retained, forget_test=TensorDataset(images[gone], labels[gone]))
     bare = model.model if isinstance(model, LogitMask) else model
@@ -132,18 +135,16 @@ def _write(out: Path, rows: dict[str, Row], config: dict[str, object]) -> None:
 def show(rows: dict[str, Row], classes: Iterable[int], console: Console) -> None:
     """The comparison as a table."""
     names = ", ".join(map(str, classes))
-    table = Table(title=f"Handwritten digits, class {names} forgotten")
-    table.add_column("model")
-    for heading in ("retain acc", "forget acc", "drift", "seconds"):
-        table.add_column(heading, justify="right")
-    for name, row in rows.items():
-        scores = row.scores
-        cells = (
-            f"{scores.retain_test_acc:.2f}",
-            f"{scores.forget_test_acc:.2f}",
+    head = ("model", "retain acc", "forget acc", "drift", "seconds")
+    cells = tuple(
+        (
+            _TITLES[name],
+            f"{row.scores.retain_test_acc:.2f}",
+            f"{row.scores.forget_test_acc:.2f}",
             f"{row.drift:.3f}",
             f"{row.seconds:.2f}",
         )
-        table.add_row(_TITLES[name], *cells, style="bold" if name == "unsc" else None)
-    console.print(table)
+        for name, row in rows.items()
+    )
+    Grid(f"Handwritten digits, class {names} forgotten", head, (cells,), bold=_TITLES["unsc"]).show(console)
     console.print("Accuracy: percent of test data. Drift: largest relative change of a layer's retained outputs.")

@@ -13,8 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from unsc.bench.sources import SOURCES, Published
-from unsc.errors import InvalidData, InvalidRequest, unknown
+from unsc.bench.data.shared.image_data import DATA
+from unsc.bench.data.shared.source import Published
+from unsc.errors import InvalidData
+from unsc.extras import need
 from unsc.progress import Advance, Progress, quiet
 from unsc.storage.files import write_whole
 
@@ -24,11 +26,9 @@ def fetch(name: str, folder: Path, *, base_url: str | None = None, progress: Pro
 
     What is there already is left as it is and not checked. A file appears under its name when it is whole.
     """
-    if name == "digits":
-        return  # scikit-learn brings them
-    if name not in SOURCES:
-        raise unknown("data set", name, ["digits", *SOURCES])
-    source = SOURCES[name]
+    source = DATA.find(name).source
+    if source is None:
+        return  # it has no files
     folder = Path(folder)
     place = folder / source.folder
     wanted = [f for f in source.files if not all((place / n).exists() for n in f.members or (f.name,))]
@@ -56,16 +56,13 @@ def _fetch_one(file: Published, url: str, folder: Path, place: Path, advance: Ad
 
 
 def _download(file: Published, url: str, folder: Path, advance: Advance) -> Path:
-    try:
-        import pooch
-    except ImportError as e:
-        raise InvalidRequest("fetching data sets needs pooch: pip install pooch, or put the files there") from e
+    pooch = need("pooch", extra="data")
     log = pooch.get_logger()
     level = log.level
     log.setLevel("WARNING")  # progress is shown by other means
     try:
-        bar: Any = _Bytes(advance)
-        downloader: Any = pooch.HTTPDownloader(
+        bar = _Bytes(advance)
+        downloader = pooch.HTTPDownloader(
             progressbar=bar, chunk_size=1 << 16, timeout=60, hooks={"response": _close_refusal}
         )
         got = pooch.retrieve(url, f"md5:{file.md5}", fname=file.name, path=folder, downloader=downloader)
@@ -99,7 +96,7 @@ class _Bytes:
             self._advance()
 
     def reset(self) -> None:
-        """pooch fills the bar anew at the end; here everything was counted already."""
+        """pooch fills the bar once more at the end; everything was counted by then."""
         self._advance = lambda: None
 
     def close(self) -> None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from unsc.storage.files import write_whole
+from unsc.compare.canvas import canvas, save
 
 
 def class_accuracy(
     path: Path, accuracy: Mapping[str, Mapping[int, float]], *, forgotten: Collection[int], title: str = ""
 ) -> None:
     """Bars of each model's accuracy in percent, class by class; forgotten classes are shaded."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     classes = sorted({k for of_model in accuracy.values() for k in of_model})
-    figure = Figure(figsize=(max(7.0, 0.9 * len(classes)), 4.0), layout="constrained")
+    figure = canvas(max(7.0, 0.9 * len(classes)), 4.0)
     axes = figure.add_subplot()
     width = 0.8 / len(accuracy)
     colours = ("#b8bcc2", "#6f7680", "#d9a441", "#7fb2d9", "#12508c")
@@ -32,5 +29,4 @@ def class_accuracy(
     axes.set_title(title, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=len(accuracy), frameon=False, fontsize=9)
-    FigureCanvasAgg(figure)
-    write_whole(path, lambda p: figure.savefig(p, dpi=150))
+    save(figure, path)

@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import torch
-
-from unsc.bench.presets import PRESETS
+from unsc.bench.data.shared.image_data import DATA, ImageData
+from unsc.bench.scenarios import full_name
 from unsc.compare.plan import Config
 from unsc.errors import InvalidRequest, unknown
 from unsc.methods import methods
-
-CLASSES: dict[str, tuple[int, ...]] = {
-    "fashion-mnist": (6, 2, 4, 0, 3),
-    "svhn": (3, 5, 8, 1, 6),
-    "cifar-10": (3, 5, 4, 7, 2),
-    "cifar-100": tuple(torch.randperm(100, generator=torch.Generator().manual_seed(0))[:50].tolist()),
-}
-"""The classes to forget, in order: the first one (ten of CIFAR-100), or as many as an experiment asks for."""
-
-_AT_ONCE = {"cifar-100": 10}
 
 METRICS = (
     "retain_test_acc",
@@ -36,7 +25,7 @@ METRICS = (
     "seconds",
 )
 _SHORT = (("epochs", 2), ("unsc.max_passes", 2), ("unsc_paper.max_passes", 8))
-"""What methods may take on a CPU."""
+"""Settings that keep methods short on a CPU."""
 _ALONE = ("retain_test_acc", "forget_test_acc", "mia_confidence")
 """Those that need no retrained network."""
 _PUBLISHED = "lr=0.04,energy=0.97,merge_energy=0.99,max_passes=25"
@@ -61,7 +50,7 @@ class Experiment:
 
     @property
     def comparison(self) -> str:
-        """The name of the comparison that it is part of: the ablation's rows are rows of table 1, and a few more."""
+        """The name of the comparison that it is part of: the ablation has rows of table 1, and a few more."""
         return "table1" if self.table == "ablation" else self.name
 
     @property
@@ -77,56 +66,57 @@ def experiments(table: str, data: str, *, preset: str = "cpu", trials: int = 1, 
     """The comparisons that make up a table of the paper for a data set."""
     if table not in _TABLES:
         raise unknown("table", table, _TABLES)
-    if data not in CLASSES:
-        raise unknown("data set of the paper", data, CLASSES)
-    if preset not in PRESETS:
-        raise unknown("preset", preset, PRESETS)
+    suitable = {name: of_name for name, of_name in DATA.all().items() if of_name.forget and of_name.presets}
+    if data not in suitable:
+        raise unknown("data set with experiments", data, suitable)
+    chosen = suitable[data]
+    chosen.preset(preset)  # an unknown one is refused now
     if trials < 1:
         raise InvalidRequest(f"trials={trials}; give at least 1")
     base = Config(
-        data if preset == "cpu" else f"{data}@{preset}",
+        full_name(data, preset),
         (),
         trials=trials,
         seed=seed,
-        tune_trials=8,
+        tune_tries=8,
         tune_seconds=120.0,
         shadows=0,
         metrics=METRICS,
-        classes=tuple(sorted(CLASSES[data][: _AT_ONCE.get(data, 1)])),
+        classes=tuple(sorted(chosen.forget[: chosen.at_once])),
     )
     if preset == "cpu":
         limits = {"retain_samples": 2000, "forget_samples": 1000, "judge_samples": 2000}
         base = replace(base, settings=_SHORT, **limits)
-    return _TABLES[table](data, base)
+    return _TABLES[table](chosen, base)
 
 
-def _table1(_: str, base: Config) -> list[Experiment]:
+def _table1(_: ImageData, base: Config) -> list[Experiment]:
     return [Experiment("table1", replace(base, methods=tuple(methods())))]
 
 
-def _ablation(_: str, base: Config) -> list[Experiment]:
+def _ablation(_: ImageData, base: Config) -> list[Experiment]:
     chosen = tuple(method for row, (method, _) in ABLATION.items() if row != "I")
     return [Experiment("ablation", replace(base, methods=chosen))]
 
 
-def _multiclass(data: str, base: Config) -> list[Experiment]:
+def _multiclass(data: ImageData, base: Config) -> list[Experiment]:
     """More and more classes, with the settings that methods come with."""
-    step = _AT_ONCE.get(data, 1)
-    chosen = replace(base, methods=("retrain", "unsc_paper", "unsc", "logit_mask"), tune_trials=0)
-    sets = [tuple(sorted(CLASSES[data][:count])) for count in range(step, len(CLASSES[data]) + 1, step)]
+    step = data.at_once
+    chosen = replace(base, methods=("retrain", "unsc_paper", "unsc", "logit_mask"), tune_tries=0)
+    sets = [tuple(sorted(data.forget[:count])) for count in range(step, len(data.forget) + 1, step)]
     return [Experiment("multiclass", replace(chosen, classes=classes)) for classes in sets]
 
 
-def _classes(data: str, base: Config) -> list[Experiment]:
+def _classes(data: ImageData, base: Config) -> list[Experiment]:
     """Each class by itself, tens of CIFAR-100, with all of its samples; no network is retrained, and nothing tuned."""
-    step = _AT_ONCE.get(data, 1)
-    order = CLASSES[data] if step > 1 else range(10)
+    step = data.at_once
+    order = data.forget if step > 1 else range(data.num_classes)
     sets = [order[i : i + step] for i in range(0, len(order), step)]
-    alone = replace(base, methods=("unsc",), metrics=_ALONE, tune_trials=0, forget_samples=None)
+    alone = replace(base, methods=("unsc",), metrics=_ALONE, tune_tries=0, forget_samples=None)
     return [Experiment("classes", replace(alone, classes=tuple(sorted(classes)))) for classes in sets]
 
 
-_TABLES: dict[str, Callable[[str, Config], list[Experiment]]] = {
+_TABLES: dict[str, Callable[[ImageData, Config], list[Experiment]]] = {
     "table1": _table1,
     "ablation": _ablation,
     "multiclass": _multiclass,

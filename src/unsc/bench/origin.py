@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from unsc.bench.sources import SOURCES
+from unsc.bench.data.shared.image_data import DATA
 from unsc.errors import InvalidData
 
 
@@ -14,9 +14,11 @@ def origin(data: str, folder: Path) -> dict[str, Any]:
     """MD5 sums of the files of a data set by name, and the text of `NAME.txt` in the data folder, None without it.
 
     Copies that were cropped, compressed or ordered anew are read like the published files, and results must say so:
-    that text is the place for it.
+    that text is the place for it. A data set without files has no checksums.
     """
-    source = SOURCES[data]
+    source = DATA.find(data).source
+    if source is None:
+        return {"md5": {}, "note": None}
     names = [name for file in source.files for name in file.members or (file.name,)]
     note = folder / f"{data}.txt"
     try:

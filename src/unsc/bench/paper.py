@@ -35,6 +35,11 @@ def reported(table: str, *where: str) -> Reported | None:
     return Reported(tuple(retain), tuple(forget))
 
 
+def data_sets() -> tuple[str, ...]:
+    """The paper's data sets, in its order."""
+    return tuple(_tables()["table1"])
+
+
 @cache
 def _tables() -> dict[str, Any]:
     return json.loads((files("unsc.bench") / "paper.json").read_text())

@@ -1,4 +1,4 @@
-"""The paper's four cases: which network learns which data set, and how, on a GPU or on a small CPU.
+"""Presets: which network learns a data set, and how, on a GPU or on a small CPU.
 
 Network, batch size, learning rate, weight decay and epochs of "paper" are from Chen et al., Machine Unlearning via
 Null Space Calibration (IJCAI 2024), Table "Experiment details" in the appendix. The paper states neither
@@ -9,29 +9,30 @@ ours: narrower networks, less dropout and one short cycle of the learning rate, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import nn
 from torch.utils.data import Dataset, Subset
 
-from unsc.bench.data.split import Split
+from unsc.bench.data.shared.split import Split
 from unsc.bench.networks import network
 from unsc.bench.training.augment import Augmentation
 from unsc.bench.training.protocol import PAPER, Protocol
 from unsc.datasets import read_labels
-from unsc.errors import InvalidRequest, unknown
+from unsc.errors import InvalidRequest
 
 
 @dataclass(frozen=True)
 class Preset:
     """A network and how it is trained."""
 
-    dataset: str
     network: str
+    """A name of `unsc.bench.networks`, or `package.module:callable`."""
     width: float
     protocol: Protocol
-    options: dict[str, float]
+    options: Mapping[str, float] = field(default_factory=dict)
     """More of the network's own arguments."""
 
     def build(self, split: Split, *, seed: int) -> nn.Module:
@@ -43,67 +44,17 @@ class Preset:
         return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
-@dataclass(frozen=True)
-class _Row:
-    network: str
-    augmentation: Augmentation
-    paper_width: float
-    cpu_width: float
-    cpu_epochs: int
-    cpu_batch_size: int = 128
-    cpu_lr: float = 0.1
-    paper_options: dict[str, float] = field(default_factory=dict)
-    cpu_options: dict[str, float] = field(default_factory=dict)
+def paper(network: str, *, augmentation: Augmentation = "none", width: float = 1.0, **options: float) -> Preset:
+    """As the paper trains it."""
+    return Preset(network, width, replace(PAPER, augmentation=augmentation), options)
 
 
-_TABLE = {
-    "fashion-mnist": _Row(
-        "alexnet",
-        "none",
-        paper_width=1.0,
-        cpu_width=1.0,
-        cpu_epochs=4,
-        paper_options={"dropout": 0.5},
-        cpu_options={"dropout": 0.2},  # few epochs leave little to regularise
-    ),
-    "svhn": _Row("vgg11", "crop", paper_width=1.0, cpu_width=0.25, cpu_epochs=8),
-    "cifar-10": _Row("allcnn", "crop-flip", paper_width=0.5, cpu_width=0.5, cpu_epochs=6),
-    "cifar-100": _Row("resnet18", "crop-flip", paper_width=1.0, cpu_width=0.25, cpu_epochs=6),
-}
-
-PRESETS: dict[str, dict[str, Preset]] = {
-    "paper": {
-        name: Preset(
-            name, row.network, row.paper_width, replace(PAPER, augmentation=row.augmentation), row.paper_options
-        )
-        for name, row in _TABLE.items()
-    },
-    "cpu": {
-        name: Preset(
-            name,
-            row.network,
-            row.cpu_width,
-            Protocol(
-                epochs=row.cpu_epochs,
-                batch_size=row.cpu_batch_size,
-                lr=row.cpu_lr,
-                schedule="one-cycle",
-                augmentation=row.augmentation,
-            ),
-            row.cpu_options,
-        )
-        for name, row in _TABLE.items()
-    },
-}
-
-
-def preset(dataset: str, name: str) -> Preset:
-    """The preset `name`, "paper" or "cpu", of a data set."""
-    if name not in PRESETS:
-        raise unknown("preset", name, PRESETS)
-    if dataset not in PRESETS[name]:
-        raise unknown("preset for data set", dataset, PRESETS[name])
-    return PRESETS[name][dataset]
+def cpu(
+    network: str, *, epochs: int, augmentation: Augmentation = "none", width: float = 1.0, **options: float
+) -> Preset:
+    """A few epochs with one cycle of the learning rate, on a CPU."""
+    protocol = Protocol(epochs=epochs, batch_size=128, lr=0.1, schedule="one-cycle", augmentation=augmentation)
+    return Preset(network, width, protocol, options)
 
 
 def split_validation(train: Dataset, share: float = 0.1, *, seed: int) -> tuple[Subset, Subset]:

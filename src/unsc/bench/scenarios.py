@@ -1,60 +1,71 @@
-"""The paper's four cases as scenarios: data, network and training protocol together."""
+"""The data sets as scenarios: data, network and training protocol together."""
 
 from __future__ import annotations
 
-import os
+from functools import partial
 from pathlib import Path
 
-import torch
 from torch import nn
 from torch.utils.data import Dataset, Subset
 
-from unsc.bench.datasets import load
-from unsc.bench.presets import preset, split_validation
+from unsc.bench.data.shared.image_data import DATA, ImageData
+from unsc.bench.datasets import data_folder
+from unsc.bench.presets import split_validation
 from unsc.bench.train import Trained, train
-from unsc.compare.scenarios import Scenario
+from unsc.compare.scenarios import Provider, Scenario
 from unsc.cost import Cost
 from unsc.datasets import read_labels
 from unsc.errors import InvalidRequest
+from unsc.request import of_classes
 
 
-def paper_scenario(dataset: str, name: str = "cpu", folder: Path | None = None) -> Scenario:
-    """A data set of the paper with its network, trained by the preset `name`; a tenth of it is for validation."""
-    folder = folder or data_folder(dataset)
-    chosen, split = preset(dataset, name), load(dataset, folder)
+def scenarios() -> dict[str, Provider]:
+    """What makes a scenario of each data set, by its name: the entry point `unsc.scenarios` of this package."""
+    return {name: partial(data_scenario, data) for name, data in DATA.all().items()}
+
+
+def data_scenario(data: ImageData, preset: str | None = None) -> Scenario:
+    """The scenario of a data set, its own, or one of its presets; by default `cpu`."""
+    if data.own_scenario is None:
+        return preset_scenario(data, preset, data_folder(data.name))
+    if preset is not None:
+        raise InvalidRequest(f"{data.name}@{preset}: {data.name} has no presets; name it by itself")
+    return data.own_scenario()
+
+
+def preset_scenario(data: ImageData, preset: str | None, folder: Path) -> Scenario:
+    """A data set with the network of a preset; a tenth of its training data is for validation."""
+    chosen, split = data.preset(preset), data.load(folder)
     kept, validation = split_validation(split.train, seed=0)
 
-    def trained(data: Dataset, seed: int, checkpoint: Path | None = None) -> Trained:
-        model, held_out = chosen.build(split, seed=seed), _same_classes(validation, data)
-        return train(model, data, held_out, chosen.protocol, seed=seed, checkpoint=checkpoint, log=_log)
+    def trained(dataset: Dataset, seed: int, checkpoint: Path | None = None) -> Trained:
+        model, held_out = chosen.build(split, seed=seed), _same_classes(validation, dataset)
+        return train(model, dataset, held_out, chosen.protocol, seed=seed, checkpoint=checkpoint, log=_log)
 
-    def resumable(data: Dataset, seed: int, checkpoint: Path) -> tuple[nn.Module, Cost]:
-        done = trained(data, seed, checkpoint)
+    def resumable(dataset: Dataset, seed: int, checkpoint: Path) -> tuple[nn.Module, Cost]:
+        done = trained(dataset, seed, checkpoint)
         return done.model, done.cost
 
     return Scenario(
-        dataset if name == "cpu" else f"{dataset}@{name}",
+        full_name(data.name, preset),
         kept,
         validation,
         split.test,
         len(split.classes),
         lambda: chosen.build(split, seed=0),
-        lambda data, seed: trained(data, seed).model,
+        lambda dataset, seed: trained(dataset, seed).model,
         resumable=resumable,
     )
 
 
-def data_folder(dataset: str) -> Path:
-    """The folder that UNSC_DATA names."""
-    named = os.environ.get("UNSC_DATA")
-    if not named:
-        raise InvalidRequest(f"{dataset} is read from files; say where with --folder, or set UNSC_DATA to that folder")
-    return Path(named)
+def full_name(data: str, preset: str | None) -> str:
+    """The scenario's name: the data set's, and after an @ the preset if it is not `cpu`."""
+    return data if preset in (None, "cpu") else f"{data}@{preset}"
 
 
 def _same_classes(validation: Dataset, data: Dataset) -> Subset:
     """The validation samples of the classes that are trained on: the others cannot be learned."""
-    known = torch.isin(read_labels(validation), read_labels(data).unique())
+    known = of_classes(read_labels(validation), read_labels(data).unique().tolist())
     return Subset(validation, known.nonzero().flatten().tolist())
 
 

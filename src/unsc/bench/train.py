@@ -1,4 +1,4 @@
-"""Train a classifier: `fit` for tensors and a short run, `train` for a protocol, kept epoch by epoch."""
+"""Train a classifier: `fit` for short runs on tensors, `train` for a protocol, kept epoch by epoch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch.utils.data import Dataset
 
 from unsc.bench.training.batch_norm import reestimate_batch_norm
 from unsc.bench.training.checkpoint import identity, load_checkpoint, save_checkpoint
+from unsc.bench.training.images import images_of
 from unsc.bench.training.protocol import PAPER, Protocol
 from unsc.bench.training.random_state import seeded
-from unsc.bench.training.run import Epoch, Run
-from unsc.bench.training.samples import samples_of
+from unsc.bench.training.run import Epoch, TrainingRun
 from unsc.cost import Cost
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.progress import Progress, quiet
@@ -87,23 +87,23 @@ def train(
 ) -> Trained:
     """Train `model` in place by `protocol`, and `log` a line for every epoch.
 
-    With a `checkpoint` file each epoch is kept. The same call after an interruption goes on from there, and ends with
+    With a `checkpoint` file each epoch is kept. The same call after an interruption resumes from there, and ends with
     the same weights, bit for bit, as a run that was never interrupted (on the same machine and number of threads);
     it returns at once if training was finished. Networks with both dropout and batch norm have their running
-    statistics estimated anew with dropout off after each epoch (`reestimate_batch_norm`).
+    statistics estimated again with dropout off after each epoch (`reestimate_batch_norm`).
     """
     if protocol.patience is not None and dataset_validation is None:
         raise InvalidRequest(f"patience {protocol.patience} needs validation data; give some, or patience=None")
-    data = samples_of(dataset_train)
+    data = images_of(dataset_train)
     if len(data) < 2:
         raise InvalidData("there is 1 training sample; give at least 2")
-    held_out = None if dataset_validation is None else samples_of(dataset_validation)
-    run = Run(model, data, held_out, protocol)
+    held_out = None if dataset_validation is None else images_of(dataset_validation)
+    run = TrainingRun(model, data, held_out, protocol)
     # On a CPU, convolutions are about 1.4 times as fast with the channels last.
     model.to(memory_format=run.format)  # type: ignore[call-overload]
     try:
         with seeded(seed, run.device):
-            _go_on(run, seed, checkpoint, progress, log)
+            _remaining_epochs(run, seed, checkpoint, progress, log)
         if run.best is not None:
             model.load_state_dict(run.best)
     finally:
@@ -111,12 +111,14 @@ def train(
     return Trained(model.eval(), tuple(run.history))
 
 
-def _go_on(run: Run, seed: int, checkpoint: Path | None, progress: Progress, log: Callable[[str], object]) -> None:
+def _remaining_epochs(
+    run: TrainingRun, seed: int, checkpoint: Path | None, progress: Progress, log: Callable[[str], object]
+) -> None:
     """The epochs that are still to be done."""
     mine = identity(run.model, run.train, run.validation, run.protocol, seed) if checkpoint is not None else {}
     if checkpoint is not None and (earlier := load_checkpoint(checkpoint, mine)) is not None:
         run.restore(earlier)
-        log(f"going on from {checkpoint} after epoch {len(run.history)}")
+        log(f"resuming from {checkpoint} after epoch {len(run.history)}")
     with progress("training", (run.protocol.epochs - len(run.history)) * run.steps_per_epoch) as advance:
         while not run.finished:
             log(str(run.epoch(advance)))

@@ -19,8 +19,9 @@ def command(
     data: Annotated[str, typer.Option(help=DATA)] = "digits",
     methods: Annotated[str, typer.Option(help="all, or names separated by commas.")] = "all",
     trials: Annotated[int, typer.Option(help="Each has its own seeds and forgets another class.")] = 3,
-    tune_trials: Annotated[
-        int, typer.Option(help="How many settings to try for each method; 0 for the published ones.")
+    tune_tries: Annotated[
+        int,
+        typer.Option("--tune-tries", "--tune-trials", help="How many settings to try for each; 0 for published ones."),
     ] = 30,
     tune_seconds: Annotated[float, typer.Option(help="Time limit for tuning each method.")] = 30.0,
     shadows: Annotated[int, typer.Option(help="Shadow models of each kind; references are twice as many.")] = 4,
@@ -36,7 +37,7 @@ def command(
 
     if ":" in data:
         import_callable(data)  # its module may register methods
-    config = Config(data, chosen_methods(methods), trials, seed, tune_trials, tune_seconds, shadows, names(metrics))
+    config = Config(data, chosen_methods(methods), trials, seed, tune_tries, tune_seconds, shadows, names(metrics))
     folder = out or Path("runs") / f"compare-{data.replace(':', '-')}"
     finished = compare(config, folder, jobs=jobs, progress=bar)
     write_report(finished, shlex.join(["unsc", *sys.argv[1:]]), Console())

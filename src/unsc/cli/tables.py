@@ -46,13 +46,11 @@ def about_metrics() -> Text:
 def tuned_table(tuned: Tuned) -> Table:
     """Everything that was tried, on validation data."""
     table = Table("", "settings", "retain acc", "forget acc", "seconds", "", title=f"{tuned.method}, validation data")
-    for attempt in tuned.attempts:
-        chosen = "chosen" if attempt is tuned.best else ""
-        settings = ", ".join(
-            f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in attempt.settings.items()
-        )
-        scores = f"{attempt.retain_acc:.2f}", f"{attempt.forget_acc:.2f}", f"{attempt.seconds:.2f}"
-        table.add_row(chosen, Text(settings or "none"), *scores, Text(attempt.diverged or ""))
+    for one in tuned.tries:
+        chosen = "chosen" if one is tuned.best else ""
+        settings = ", ".join(f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in one.settings.items())
+        scores = f"{one.retain_acc:.2f}", f"{one.forget_acc:.2f}", f"{one.seconds:.2f}"
+        table.add_row(chosen, Text(settings or "none"), *scores, Text(one.diverged or ""))
     return table
 
 

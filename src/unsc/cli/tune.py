@@ -16,7 +16,7 @@ from unsc.cli.progress import bar
 def command(
     method: Annotated[str, typer.Argument(help="The method; `unsc methods` lists them.")],
     data: Annotated[str, typer.Option(help=DATA)] = "digits",
-    trials: Annotated[int, typer.Option(help="How many settings to try.")] = 30,
+    tries: Annotated[int, typer.Option("--tries", "--trials", help="How many settings to try.")] = 30,
     seconds: Annotated[float, typer.Option(help="Time limit for all of them.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Seed of the network and the search.")] = 0,
     out: Annotated[Path | None, typer.Option(help="File for the result; runs/tune/METHOD.json by default.")] = None,
@@ -26,7 +26,7 @@ def command(
     from unsc.compare.choose import choose
 
     path = out or Path("runs/tune") / f"{method}.json"
-    tuned, test = choose(method, data, trials=trials, seconds=seconds, seed=seed, path=path, progress=bar)
+    tuned, test = choose(method, data, tries=tries, seconds=seconds, seed=seed, path=path, progress=bar)
     console = Console()
     console.print(tuned_table(tuned))
     console.print(f"Chosen on validation data: {tuned.best.settings or 'nothing to choose'}")

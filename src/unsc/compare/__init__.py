@@ -1,4 +1,4 @@
-"""Compare methods on the same data, tuned alike and judged alike."""
+"""Compare methods on the same data, tuned and judged in the same way."""
 
 from unsc.compare.plan import Config
 from unsc.compare.run import Finished, chosen_methods, compare

@@ -1,4 +1,4 @@
-"""Tune one method by itself."""
+"""Tune one method by itself, and test the choice once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from unsc.storage.files import write_json
 
 
 def choose(
-    method: str, data: str, *, trials: int, seconds: float, seed: int, path: Path, progress: Progress = quiet
+    method: str, data: str, *, tries: int, seconds: float, seed: int, path: Path, progress: Progress = quiet
 ) -> tuple[Tuned, dict[str, float]]:
     """What was tried on validation data, and the test accuracy in percent of the choice, computed once.
 
-    Both are written to `path`; what is there already is taken up, not done again.
+    Both are written to `path`. A search that was stopped resumes from there.
     """
     chosen, where = find(method), scenario(data)
     training, classes = tuning(Config(data, (method,), seed=seed), where.num_classes)
@@ -29,10 +29,10 @@ def choose(
         advance()
     problem = where.problem(model, classes, seed=training.seed)
     validation = where.to_choose_by(classes)
-    tuned = tune(chosen, problem, validation, trials=trials, seconds=seconds, path=path, progress=progress)
+    tuned = tune(chosen, problem, validation, tries=tries, seconds=seconds, path=path, progress=progress)
     applied = apply(chosen, problem, **tuned.best.settings)
     if applied.model is None:
-        raise Diverged(f"{method} fell apart with every setting that was tried; the attempts are in {path}")
+        raise Diverged(f"{method} diverged with every setting that was tried; the tries are in {path}")
     parts = where.parts_of("test", classes)
     test = {f"{part}_acc": accuracy(applied.model, parts[f"{part}_test"]) for part in ("retain", "forget")}  # type: ignore[index]
     write_json(path, json.loads(path.read_text()) | {"test": test})

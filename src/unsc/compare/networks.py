@@ -28,7 +28,7 @@ class Networks:
         return self.folder / f"{training.key}.safetensors"
 
     def train(self, training: Training) -> None:
-        """Train a network and keep it, with what it cost, if it is not there."""
+        """Train a network and keep it, with what it cost, unless it is there already."""
         path = self.path(training)
         if path.exists():
             return

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from unsc.compare.cells import ORIGINAL, RETRAIN
+from unsc.compare.comparison import ORIGINAL, RETRAIN
 from unsc.methods import methods
+from unsc.methods.shared.registry import base_name
 
 _REFERENCES = (ORIGINAL, RETRAIN)
 _OURS = ("unsc", "unsc_paper")
@@ -28,11 +29,11 @@ class Blocks(NamedTuple):
 
 
 def blocks(names: Iterable[str]) -> Blocks:
-    """Each name once; settings in brackets do not matter, nor that a method is not known any more."""
+    """Each name once. Settings in brackets do not matter, and a method that is no longer known has its place too."""
     known = methods()
     found = Blocks([], [], [])
     for name in sorted(dict.fromkeys(names), key=_place):
-        plain = _plain(name)
+        plain = base_name(name)
         if plain in _REFERENCES:
             found.references.append(name)
         elif plain in known and known[plain].control:
@@ -44,8 +45,5 @@ def blocks(names: Iterable[str]) -> Blocks:
 
 def _place(name: str) -> tuple[int, str]:
     first = (*_REFERENCES, *_OURS)
-    return (first.index(_plain(name)) if _plain(name) in first else len(first), name)
-
-
-def _plain(name: str) -> str:
-    return name.partition("[")[0]
+    plain = base_name(name)
+    return (first.index(plain) if plain in first else len(first), name)

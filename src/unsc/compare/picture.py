@@ -5,33 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import fmean
 
-from unsc.compare.cells import ORIGINAL, RETRAIN
+from unsc.compare.canvas import canvas, save
+from unsc.compare.comparison import ORIGINAL, RETRAIN
 from unsc.compare.order import blocks
-from unsc.compare.table import Comparison
+from unsc.compare.results import Results
 from unsc.evaluation.shared.fooled import ALL, shortfall
 from unsc.evaluation.shared.metrics import Metric
-from unsc.storage.files import write_whole
 
 _UTILITY = ("retain_test_acc", "neighbour_harm")
 """Shown although the original is as good as retraining on them: full colour is ten points worse than retraining."""
 
 
-def scorecard(path: Path, comparison: Comparison) -> None:
+def scorecard(path: Path, results: Results) -> None:
     """Draw methods by metrics: white is like retraining, full red like the original, grey not measured.
 
     Of the metrics that do not tell the original from retraining only those of utility are shown.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    columns = [m for m in comparison.measured().values() if _tells(m, comparison)]
-    ordered = blocks(comparison.cells)
+    columns = [m for m in results.measured().values() if tells_forgetting(m, results)]
+    ordered = blocks(results.cells)
     rows = ordered.all
-    figure = Figure(figsize=(2.2 + 0.62 * len(columns), 1.9 + 0.3 * len(rows)), layout="constrained")
+    figure = canvas(2.2 + 0.62 * len(columns), 1.9 + 0.3 * len(rows))
     axes = figure.add_subplot()
     for i, method in enumerate(rows):
         for j, metric in enumerate(columns):
-            value, summary = _distance(method, metric, comparison), comparison.summary(method, metric.name)
+            value, summary = distance_to_retraining(method, metric, results), results.summary(method, metric.name)
             colour = "#dddddd" if value is None else (1.0, 1 - 0.75 * value, 1 - 0.8 * value)
             axes.fill([j, j + 1, j + 1, j], [i, i, i + 1, i + 1], color=colour, edgecolor="white", linewidth=1)
             if summary is not None:
@@ -45,24 +42,24 @@ def scorecard(path: Path, comparison: Comparison) -> None:
     for line in (len(ordered.references), len(rows) - len(ordered.controls)):
         axes.axhline(line, color="#444444", linewidth=1)
     axes.set_xlabel("white: like retraining; red: like the original (retained accuracy: ten points worse)", fontsize=8)
-    FigureCanvasAgg(figure)
-    write_whole(path, lambda p: figure.savefig(p, dpi=150))
+    save(figure, path)
 
 
-def _tells(metric: Metric, comparison: Comparison) -> bool:
+def tells_forgetting(metric: Metric, results: Results) -> bool:
+    """Whether a metric tells the original from retraining here; those of utility are shown in any case."""
     if metric.name in ("retain_gap", "forget_gap"):  # the accuracies are there already
         return False
-    return metric.name in _UTILITY or comparison.fooled(metric) not in (None, (ALL,))
+    return metric.name in _UTILITY or results.fooled(metric) not in (None, (ALL,))
 
 
-def _distance(method: str, metric: Metric, comparison: Comparison) -> float | None:
+def distance_to_retraining(method: str, metric: Metric, results: Results) -> float | None:
     """How much worse than retraining, as a share of the original's distance; at most 1."""
-    values, retrained = (comparison.values(name, metric.name) for name in (method, RETRAIN))
+    values, retrained = (results.values(name, metric.name) for name in (method, RETRAIN))
     if not values or len(values) != len(retrained):
         return None
     short = fmean(shortfall(metric, v, r) for v, r in zip(values, retrained, strict=True))
     if metric.name in _UTILITY:
         return min(1.0, short / 10)
-    original = comparison.values(ORIGINAL, metric.name)
+    original = results.values(ORIGINAL, metric.name)
     scale = fmean(shortfall(metric, v, r) for v, r in zip(original, retrained, strict=True))
     return min(1.0, short / scale)

@@ -1,18 +1,43 @@
-"""Which networks a comparison needs, with which seeds: all of it follows from the configuration."""
+"""Which networks a comparison needs, and with which seeds: all of it follows from the configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import torch
 
 from unsc.errors import InvalidRequest
 
 _MANY = 1000
+_OLD_NAMES = {"tune_trials": "tune_tries"}
+"""Fields of a configuration as they were called up to 0.2.0; files have them still."""
+_T = TypeVar("_T")
 
 
+def current_names(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration as a file holds it, with today's names."""
+    return {_OLD_NAMES.get(name, name): value for name, value in config.items()}
+
+
+def _takes_old_names(made: type[_T]) -> type[_T]:
+    """The class takes old names as keywords, with a warning that gives the new ones."""
+    plain = made.__init__
+
+    @wraps(plain)
+    def init(self: _T, *args: object, **keywords: object) -> None:
+        for old in _OLD_NAMES.keys() & keywords.keys():
+            warnings.warn(f"{old} is now {_OLD_NAMES[old]}", DeprecationWarning, stacklevel=2)
+        plain(self, *args, **current_names(keywords))
+
+    made.__init__ = init  # type: ignore[method-assign]
+    return made
+
+
+@_takes_old_names
 @dataclass(frozen=True)
 class Config:
     """What is compared, and how thoroughly."""
@@ -23,30 +48,30 @@ class Config:
     trials: int = 3
     """Each has its own seeds and forgets another class."""
     seed: int = 0
-    tune_trials: int = 30
+    tune_tries: int = 30
     """Settings that are tried for each method, on validation data; 0 takes the published ones."""
     tune_seconds: float = 30.0
-    """Time for them."""
+    """Time for these tries, for each method."""
     shadows: int = 4
     """Shadow models of each kind for U-LiRA, and twice as many reference models for RMIA; 0 does without them, and
     without a second retrained model."""
     metrics: tuple[str, ...] | None = None
-    """By default all."""
+    """By default all of them."""
     classes: tuple[int, ...] | None = None
-    """Forget these in every trial, instead of another one in each."""
+    """Forget these classes in every trial, instead of another class in each."""
     retain_samples: int | None = None
-    """Methods are given this many retained samples at most, retraining excepted."""
+    """Methods are given at most this many retained samples; retraining is given all."""
     forget_samples: int | None = None
-    """And this many forgotten ones."""
+    """Methods are given at most this many forgotten samples."""
     settings: tuple[tuple[str, Any], ...] = ()
-    """Settings, by name, that every method which has them takes as given instead of tuning them; `method.name` is for
-    one method alone."""
+    """Settings, by name, that are given instead of tuned in every method that has them; `method.name` is for one method
+    alone."""
     judge_samples: int | None = None
-    """Metrics are computed on this many training samples, forgotten and retained ones each, at most, and settings are
-    chosen by this many validation samples."""
+    """Metrics are computed on at most this many forgotten and this many retained training samples, and settings are
+    chosen on at most this many validation samples of each kind."""
 
     def __post_init__(self) -> None:
-        for name, least in (("trials", 1), ("tune_trials", 0), ("shadows", 0), ("seed", 0)):
+        for name, least in (("trials", 1), ("tune_tries", 0), ("shadows", 0), ("seed", 0)):
             if getattr(self, name) < least:
                 raise InvalidRequest(f"{name}={getattr(self, name)}; it must be at least {least}")
         if self.shadows == 1:
@@ -57,8 +82,14 @@ class Config:
         if not self.tune_seconds > 0:
             raise InvalidRequest(f"tune_seconds={self.tune_seconds}; it must be more than 0")
 
+    @property
+    def tune_trials(self) -> int:
+        """The old name of `tune_tries`."""
+        warnings.warn("tune_trials is now tune_tries", DeprecationWarning, stacklevel=2)
+        return self.tune_tries
+
     def fixed(self) -> dict[str, Any]:
-        """What must not change when a comparison is taken up again; methods and trials may be added."""
+        """What must not change when a comparison is resumed; methods and trials may be added."""
         return {k: v for k, v in asdict(self).items() if k not in ("methods", "trials")}
 
 

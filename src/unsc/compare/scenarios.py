@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, Subset
 
 from unsc.batches import Batch
-from unsc.bench.datasets import load
-from unsc.bench.networks import digits_cnn
-from unsc.bench.train import fit
 from unsc.cost import Cost
 from unsc.datasets import check_map_style, read, read_labels
 from unsc.errors import InvalidData, InvalidRequest, unknown
@@ -23,9 +20,15 @@ from unsc.evaluation.shared.case import Part
 from unsc.loading.code import made_by
 from unsc.methods import Problem, Recipe
 from unsc.progress import Progress, quiet
-from unsc.request import Request
+from unsc.request import Request, of_classes
 
 Third: TypeAlias = Literal["train", "validation", "test"]
+
+_PARTS: dict[Third, tuple[Part, Part]] = {
+    "train": ("forget_train", "retain_train"),
+    "validation": ("forget_validation", "retain_validation"),
+    "test": ("forget_test", "retain_test"),
+}
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Scenario:
     recipe: Recipe
     """Trains a new network on a data set with a seed."""
     resumable: Callable[[Dataset, int, Path], tuple[nn.Module, Cost]] | None = None
-    """The same with a file to keep what was reached, where training takes long, and what it took from the start."""
+    """The same with a checkpoint file, for training that takes long, and its whole cost."""
 
     def __post_init__(self) -> None:
         for third in ("train", "validation", "test"):
@@ -78,8 +81,8 @@ class Scenario:
                 f"classes {list(classes)} of {self.name} cannot be forgotten: give some of 0 to "
                 f"{self.num_classes - 1}, and leave at least one"
             )
-        chosen = torch.isin(labels, torch.tensor(list(classes)))
-        lost = chosen | torch.isin(labels, torch.tensor(list(gone), dtype=torch.long))
+        chosen = of_classes(labels, classes)
+        lost = chosen | of_classes(labels, gone)
         return Problem(
             model,
             Request.for_classes(classes, self.num_classes, gone=gone),
@@ -92,7 +95,7 @@ class Scenario:
 
     def without(self, classes: Sequence[int]) -> Dataset:
         """The training data without some classes."""
-        stay = ~torch.isin(self.labels("train"), torch.tensor(list(classes), dtype=torch.long))
+        stay = ~of_classes(self.labels("train"), classes)
         return Subset(self.train, stay.nonzero().flatten().tolist())
 
     def parts(self, classes: Sequence[int], *, most: int | None = None) -> dict[Part, Batch]:
@@ -113,53 +116,55 @@ class Scenario:
     def positions(self, third: Third, classes: Sequence[int], *, most: int | None = None) -> dict[Part, Tensor]:
         """Where the samples of the two parts of a third are, ascending int64."""
         generator = torch.Generator().manual_seed(0)
-        gone = torch.isin(self.labels(third), torch.tensor(list(classes)))
-        found: dict[Part, Tensor] = {}
-        for name, mask in ((f"forget_{third}", gone), (f"retain_{third}", ~gone)):
+        forgotten = of_classes(self.labels(third), classes)
+
+        def some(mask: Tensor) -> Tensor:
             chosen = mask.nonzero().flatten()
-            found[name] = chosen[torch.randperm(len(chosen), generator=generator)[:most].sort().values]  # type: ignore[index]
-        return found
+            return chosen[torch.randperm(len(chosen), generator=generator)[:most].sort().values]
+
+        forget, retain = _PARTS[third]
+        return {forget: some(forgotten), retain: some(~forgotten)}
 
 
 def scenario(name: str) -> Scenario:
     """The scenario of this name, or the one that a function `package.module:function` returns.
 
-    `digits` needs no files. The paper's data sets are read from the folder that the environment variable UNSC_DATA
-    names; `fashion-mnist@paper` is trained as in the paper, `fashion-mnist` by itself as a CPU can bear.
+    Packages offer scenarios by an entry point of the group `unsc.scenarios`: a function that gives providers by name.
+    This one offers `digits`, which needs no files, and the paper's data sets, which are read from the folder that the
+    environment variable UNSC_DATA names. `fashion-mnist@paper` is trained as in the paper, `fashion-mnist` by itself
+    as is possible on a CPU.
     """
     if ":" in name:
         made = made_by(name)
         if not isinstance(made, Scenario):
             raise InvalidRequest(f"{name} returned a {type(made).__name__}; it must return an unsc.compare.Scenario")
         return made
-    if name == "digits":
-        return _digits()
-    from unsc.bench.presets import PRESETS
-    from unsc.bench.scenarios import paper_scenario
-
-    dataset, _, preset = name.partition("@")
-    if dataset not in PRESETS["cpu"]:
-        raise unknown("scenario", dataset, ["digits", *PRESETS["cpu"], "package.module:function"])
-    return paper_scenario(dataset, preset or "cpu")
+    known = providers()
+    plain, preset = parse_name(name)
+    if plain not in known:
+        raise unknown("scenario", plain, [*known, "package.module:function"])
+    return known[plain](preset)
 
 
-def _digits() -> Scenario:
-    """958 handwritten digits to train on, 240 for validation, 599 for the test; a CNN of 40,000 weights."""
-    from sklearn.model_selection import train_test_split
+def parse_name(name: str) -> tuple[str, str | None]:
+    """`svhn@paper` is the data set `svhn` and the preset `paper`; without an @ there is no preset."""
+    plain, at, preset = name.partition("@")
+    return plain, preset if at else None
 
-    split = load("digits")
-    labels = split.train.tensors[1]
-    train, validation = train_test_split(np.arange(len(labels)), test_size=0.2, stratify=labels.numpy(), random_state=0)
 
-    def recipe(dataset: Dataset, seed: int) -> nn.Module:
-        batch = read(dataset, range(len(dataset)))  # type: ignore[arg-type]
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = digits_cnn()
-        return fit(model, batch.inputs, batch.labels, epochs=20, lr=0.05, batch_size=64, seed=seed)
+def providers() -> dict[str, Provider]:
+    """Everything that makes a scenario, by the scenario's name, of all installed packages."""
+    found: dict[str, Provider] = {}
+    for point in entry_points(group="unsc.scenarios"):
+        try:
+            found |= point.load()()
+        except Exception as e:  # whatever another package's code may raise
+            raise InvalidRequest(f"the scenarios {point.name} of {point.value} cannot be loaded: {e}") from e
+    return found
 
-    parts = Subset(split.train, list(train)), Subset(split.train, list(validation))
-    return Scenario("digits", *parts, split.test, 10, digits_cnn, recipe)
+
+Provider: TypeAlias = Callable[[str | None], Scenario]
+"""Makes a scenario with the preset of this name, or, given None, with its usual one."""
 
 
 def load_data(name: str) -> tuple[Dataset, Dataset]:

@@ -1,17 +1,18 @@
-"""Choose a method's settings on validation data, every method with the same number of trials and the same time."""
+"""Choose a method's settings on validation data, every method with the same number of tries and the same time."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unsc.batches import Batch
 from unsc.errors import InvalidData, InvalidRequest
+from unsc.extras import need
 from unsc.logits import accuracy
 from unsc.methods import Method, Problem, apply
 from unsc.models import working_copy
@@ -19,10 +20,13 @@ from unsc.progress import Progress, quiet
 from unsc.storage.files import write_json
 from unsc.storage.versions import versions
 
+if TYPE_CHECKING:
+    import optuna as optuna_
+
 
 @dataclass(frozen=True)
-class Attempt:
-    """One try of some settings; accuracies on validation data in percent."""
+class Try:
+    """Settings that were tried; accuracies on validation data in percent."""
 
     settings: dict[str, Any]
     retain_acc: float
@@ -40,19 +44,19 @@ class Tuned:
 
     method: str
     budget: dict[str, Any]
-    attempts: tuple[Attempt, ...]
+    tries: tuple[Try, ...]
 
     @property
-    def best(self) -> Attempt:
+    def best(self) -> Try:
         """The highest score; of equal ones the first, and the published settings are always tried first."""
-        return max(self.attempts, key=lambda attempt: attempt.score)
+        return max(self.tries, key=lambda one: one.score)
 
     def save(self, path: Path) -> None:
         content = {
             "method": self.method,
-            "chosen": self.best.settings if self.attempts else None,
+            "chosen": self.best.settings if self.tries else None,
             "budget": self.budget,
-            "attempts": [asdict(attempt) for attempt in self.attempts],
+            "tries": [asdict(one) for one in self.tries],
             "versions": versions(),
         }
         write_json(path, content)
@@ -61,8 +65,8 @@ class Tuned:
     def load(cls, path: Path) -> Tuned:
         try:
             content = json.loads(path.read_text())
-            attempts = tuple(Attempt(**attempt) for attempt in content["attempts"])
-            return cls(content["method"], content["budget"], attempts)
+            tries = content["tries"] if "tries" in content else content["attempts"]  # the key up to 0.2.0
+            return cls(content["method"], content["budget"], tuple(Try(**one) for one in tries))
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise InvalidData(f"{path} does not hold a method's tuning ({e}); remove it, or tune again") from e
 
@@ -72,71 +76,77 @@ def tune(
     problem: Problem,
     validation: tuple[Batch, Batch],
     *,
-    trials: int,
+    tries: int,
     seconds: float,
     given: Mapping[str, Any] = MappingProxyType({}),
     path: Path | None = None,
     progress: Progress = quiet,
 ) -> Tuned:
-    """Try settings of `method` on `problem`, at most `trials` times and for `seconds`; those `given` stay as they are.
+    """Try settings of `method` on `problem`, at most `tries` times and for `seconds`; those `given` stay as they are.
 
     `validation` are retained and forgotten samples that the network was not trained on. What was tried is written
-    to `path` after every attempt, and taken up from there.
+    to `path` after every try, and a search that was stopped resumes from there.
     """
-    if trials < 1 or seconds <= 0:
-        raise InvalidRequest(f"trials={trials}, seconds={seconds}; give at least one trial and more than 0 seconds")
-    budget = {"trials": trials, "seconds": seconds, "seed": problem.seed, "classes": problem.classes}
+    if tries < 1 or seconds <= 0:
+        raise InvalidRequest(f"tries={tries}, seconds={seconds}; give at least one try and more than 0 seconds")
+    budget = {"tries": tries, "seconds": seconds, "seed": problem.seed, "classes": problem.classes}
     method = replace(method, search={name: space for name, space in method.search.items() if name not in given})
-    attempts = _former(method, path, budget)
-    most = trials if method.search else 1
+    done = _former(method, path, budget)
+    most = tries if method.search else 1
     with progress(f"tuning {method.name}", most) as advance:
-        ask, tell = _study(method, problem.seed, attempts)
-        while len(attempts) < most and sum(attempt.seconds for attempt in attempts) < seconds:
-            settings, handle = ask()
-            attempt = _attempt(method, problem, validation, {**settings, **given})
-            tell(handle, attempt.score)
-            attempts.append(attempt)
+        search = Search(method, problem.seed, done)
+        while len(done) < most and sum(one.seconds for one in done) < seconds:
+            settings = search.ask()
+            done.append(_try(method, problem, validation, {**settings, **given}))
+            search.tell(done[-1].score)
             if path is not None:
-                Tuned(method.name, budget, tuple(attempts)).save(path)
+                Tuned(method.name, budget, tuple(done)).save(path)
             advance()
-    return Tuned(method.name, budget, tuple(attempts))
+    return Tuned(method.name, budget, tuple(done))
 
 
-def _former(method: Method, path: Path | None, budget: dict[str, Any]) -> list[Attempt]:
+class Search:
+    """Proposes settings of a method, the published ones first, then by what the former ones came to."""
+
+    def __init__(self, method: Method, seed: int, former: Sequence[Try] = ()) -> None:
+        optuna = need("optuna", extra="tune")
+        optuna.logging.set_verbosity(logging.WARNING)
+        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=5)
+        self._study: optuna_.Study = optuna.create_study(direction="maximize", sampler=sampler)
+        self._study.enqueue_trial({name: method.defaults[name] for name in method.search})
+        self._space = method.search
+        self._asked: optuna_.Trial | None = None
+        for one in former:  # the sampler is asked again, so that its random numbers continue where they stopped
+            self.ask()
+            self.tell(one.score)
+
+    def ask(self) -> dict[str, Any]:
+        """Settings to try next, by name."""
+        self._asked = self._study.ask()
+        return {name: space.suggest(self._asked, name) for name, space in self._space.items()}
+
+    def tell(self, score: float) -> None:
+        """What the settings that were asked for last came to."""
+        if self._asked is None:
+            raise InvalidRequest("there are no settings to tell a score of; call ask() first")
+        self._study.tell(self._asked, score)
+        self._asked = None
+
+
+def _former(method: Method, path: Path | None, budget: dict[str, Any]) -> list[Try]:
     if path is None or not path.exists():
         return []
     former = Tuned.load(path)
     same = former.method == method.name and former.budget["seed"] == budget["seed"]
     if not same or list(former.budget["classes"] or ()) != list(budget["classes"] or ()):
         raise InvalidRequest(f"{path} holds the tuning of {former.method} on another problem; name another file")
-    return list(former.attempts)
+    return list(former.tries)
 
 
-def _study(method: Method, seed: int, former: list[Attempt]) -> tuple[Callable[[], Any], Callable[[Any, float], None]]:
-    """Two functions: one that asks for settings to try, one that tells how they did."""
-    import optuna
-
-    optuna.logging.set_verbosity(logging.WARNING)
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=5))
-    first = {name: method.defaults[name] for name in method.search}
-    study.enqueue_trial(first)
-
-    def ask() -> tuple[dict[str, Any], Any]:
-        trial = study.ask()
-        return {name: space.suggest(trial, name) for name, space in method.search.items()}, trial
-
-    def tell(trial: Any, score: float) -> None:
-        study.tell(trial, score)
-
-    for attempt in former:  # the sampler is asked again, so that its random numbers go on where they stopped
-        _, trial = ask()
-        tell(trial, attempt.score)
-    return ask, tell
-
-
-def _attempt(method: Method, problem: Problem, validation: tuple[Batch, Batch], settings: dict[str, Any]) -> Attempt:
+def _try(method: Method, problem: Problem, validation: tuple[Batch, Batch], settings: dict[str, Any]) -> Try:
     result = apply(method, problem, **settings)
-    unusable = result.model is None or result.diverged is not None
-    retain, forget = (0.0, 100.0) if unusable else (accuracy(working_copy(result.model), part) for part in validation)  # type: ignore[arg-type]
-    score = 0.0 if unusable else (retain + 100 - forget) / 200
-    return Attempt(settings, retain, forget, score, result.cost.seconds, result.diverged)
+    if result.model is None or result.diverged is not None:
+        return Try(settings, 0.0, 100.0, 0.0, result.cost.seconds, result.diverged)
+    model = working_copy(result.model)
+    retain, forget = (accuracy(model, part) for part in validation)
+    return Try(settings, retain, forget, (retain + 100 - forget) / 200, result.cost.seconds, None)

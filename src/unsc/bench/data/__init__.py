@@ -1,1 +1,1 @@
-"""Readers of the data sets' files, one form of file each."""
+"""The data sets, one file each: a module of this folder that registers an `ImageData` is a data set."""

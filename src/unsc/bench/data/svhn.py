@@ -1,7 +1,7 @@
 """SVHN, cropped digits (Netzer et al., Reading digits in natural images, NIPS workshop 2011), from MATLAB files.
 
-The files' checksums are not looked at, so that copies that were cropped or compressed anew can be read; what is
-measured on such a copy must be called so.
+Checksums are not compared when the files are read, so that copies which were cropped or compressed again can be used;
+results that were measured on such a copy must say so.
 """
 
 from __future__ import annotations
@@ -13,15 +13,21 @@ from typing import Any
 import numpy as np
 from torch.utils.data import TensorDataset
 
-from unsc.bench.data.pixels import checked_labels, missing, normalised, unit
-from unsc.bench.data.split import Split
+from unsc.bench.data.shared.image_data import DATA, ImageData
+from unsc.bench.data.shared.pixels import checked_labels, missing, normalised, unit
+from unsc.bench.data.shared.source import Published, Source
+from unsc.bench.data.shared.split import Split
+from unsc.bench.presets import cpu, paper
 from unsc.errors import InvalidData
+from unsc.extras import need
+
+_MEAN, _STD = (0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970)
 
 
 def svhn(folder: Path) -> Split:
     """99,289 digits of house numbers, 32x32 in colour; the "extra" part is left aside."""
-    parts = (_part(folder / f"{part}_32x32.mat") for part in ("train", "test"))
-    return Split("svhn", *parts, tuple(str(k) for k in range(10)))  # type: ignore[arg-type]
+    train, test = (_part(folder / f"{part}_32x32.mat") for part in ("train", "test"))
+    return Split("svhn", train, test, tuple("0123456789"))
 
 
 def _part(path: Path) -> TensorDataset:
@@ -37,13 +43,12 @@ def _part(path: Path) -> TensorDataset:
     if not (np.issubdtype(labels.dtype, np.number) and np.isin(labels, np.arange(11)).all()):
         raise InvalidData(f"{path} has labels y beyond 1 to 10, where 10 is the digit 0: fetch it again")
     digits = checked_labels(labels.reshape(n).astype(np.int64) % 10, 10, path)
-    return TensorDataset(normalised("svhn", unit(pixels.transpose(3, 2, 0, 1))), digits)
+    return TensorDataset(normalised(unit(pixels.transpose(3, 2, 0, 1)), _MEAN, _STD), digits)
 
 
 def _matlab(path: Path) -> dict[str, Any]:
     """The variables `X` and `y` of a MATLAB file."""
-    from scipy.io import loadmat
-
+    loadmat = need("scipy.io", extra="eval").loadmat
     try:
         with path.open("rb") as f, warnings.catch_warnings():
             warnings.simplefilter("error")  # SciPy only warns of some damage
@@ -54,3 +59,25 @@ def _matlab(path: Path) -> dict[str, Any]:
         raise missing(path, e) from e
     except Exception as e:  # a damaged file can raise anything
         raise InvalidData(f"{path} is not a whole MATLAB file ({type(e).__name__}: {e}); fetch it again") from e
+
+
+DATA.add(
+    ImageData(
+        "svhn",
+        svhn,
+        num_classes=10,
+        source=Source(
+            "http://ufldl.stanford.edu/housenumbers/",
+            ".",
+            (
+                Published("train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373", 182_040_794),
+                Published("test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3", 64_275_384),
+            ),
+        ),
+        presets={
+            "paper": paper("vgg11", augmentation="crop"),
+            "cpu": cpu("vgg11", augmentation="crop", width=0.25, epochs=8),
+        },
+        forget=(3, 5, 8, 1, 6),
+    )
+)

@@ -1,2 +1,1 @@
-"""The paper's figures. Each file has `measure`, which gives numbers that JSON can hold, and `draw`, which needs no more
-than those: a picture can be made anew without a network."""
+"""The figures, one file each: a module of this folder that registers a figure is a figure."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from unsc.bench.drawing import class_accuracy
-from unsc.bench.record import Record
-from unsc.storage.files import write_whole
+from unsc.bench.figures.shared.figure import FIGURES, Content, ResultFigure
+from unsc.bench.results import Result
+from unsc.compare.canvas import canvas, save
 
 NETWORKS = {
     "original": "original",
@@ -19,25 +19,36 @@ NETWORKS = {
 }
 """Methods in the order of their bars, and their names in the legend."""
 _MANY = 20
-"""Beyond so many classes bars cannot be told apart, and dots are drawn."""
+"""With more classes than this bars cannot be told apart, and dots are drawn."""
 
 
-def measure(found: Iterable[Record]) -> dict[str, Any]:
+def measure(found: Iterable[Result]) -> Content:
     """Mean test accuracy in percent over the trials of one experiment, by network and class."""
-    chosen = [record for record in found if record.method in NETWORKS and "retain_test_acc" in record.values]
+    chosen = [result for result in found if result.method in NETWORKS and "retain_test_acc" in result.values]
     accuracy = {}
     for method, title in NETWORKS.items():
-        rows = [_by_class(record) for record in chosen if record.method == method]
+        rows = [_by_class(result) for result in chosen if result.method == method]
         if rows:
             accuracy[title] = {k: fmean(row[k] for row in rows) for k in rows[0]}
     return {
         "forgotten": list(chosen[0].classes) if chosen else [],
-        "trials": len({record.trial for record in chosen}),
+        "trials": len({result.trial for result in chosen}),
         "accuracy": accuracy,
     }
 
 
-def draw(content: dict[str, Any], path: Path) -> None:
+def gather(found: Sequence[Result]) -> dict[str, Content]:
+    """One picture for the table of all methods, and one for each number of classes."""
+    pictures = {}
+    kinds = {(result.table, len(result.classes)) for result in found if result.table in ("table1", "multiclass")}
+    for table, count in sorted(kinds):
+        content = measure(result for result in found if (result.table, len(result.classes)) == (table, count))
+        if content["accuracy"]:
+            pictures["classes" if table == "table1" else f"classes-{count:02}"] = content
+    return pictures
+
+
+def draw(content: Content, path: Path) -> None:
     """Bars for each class, or, of many classes, dots against the original's accuracy."""
     accuracy = {name: {int(k): v for k, v in row.items()} for name, row in content["accuracy"].items()}
     if max(map(len, accuracy.values())) > _MANY and NETWORKS["original"] in accuracy:
@@ -49,12 +60,9 @@ def draw(content: dict[str, Any], path: Path) -> None:
 
 def _dots(accuracy: dict[str, dict[int, float]], forgotten: set[int], path: Path) -> None:
     """A panel for each network but the original: on the diagonal a class is as it was."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     before = accuracy[NETWORKS["original"]]
     others = {name: row for name, row in accuracy.items() if row is not before}
-    figure = Figure(figsize=(3.4 * len(others), 3.9), layout="constrained")
+    figure = canvas(3.4 * len(others), 3.9)
     for i, (name, row) in enumerate(others.items()):
         axes = figure.add_subplot(1, len(others), i + 1)
         axes.plot([0, 100], [0, 100], color="#b8bcc2", linewidth=1, zorder=0)
@@ -69,15 +77,17 @@ def _dots(accuracy: dict[str, dict[int, float]], forgotten: set[int], path: Path
             axes.set_ylabel("test accuracy (%)")
         axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-    FigureCanvasAgg(figure)
-    write_whole(path, lambda p: figure.savefig(p, dpi=150))
+    save(figure, path)
 
 
-def _by_class(record: Record) -> dict[str, float]:
+def _by_class(result: Result) -> dict[str, float]:
     """A part of one class alone has no values by class: they are its own."""
-    found = record.content["measured"]["values"]
+    found = result.content["measured"]["values"]
     retained, gone = found["retain_test_acc"], found["forget_test_acc"]
-    alone = {str(record.classes[0]): gone["value"]}
-    if retained["detail"] is None:  # one class is left, whose number the record does not hold
+    alone = {str(result.classes[0]): gone["value"]}
+    if retained["detail"] is None:  # one class is left, whose number the result does not hold
         return gone["detail"] or alone
     return dict(sorted({**retained["detail"], **(gone["detail"] or alone)}.items(), key=lambda item: int(item[0])))
+
+
+FIGURES.add(ResultFigure("classes", gather, draw))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,15 +16,20 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from unsc.batches import Batch
+from unsc.bench.figures.shared.figure import FIGURES, Content, NetworkFigure
+from unsc.bench.figures.shared.subject import Subject
 from unsc.collect import collect_moments
-from unsc.datasets import read_batches, read_labels
+from unsc.compare.canvas import canvas, save
+from unsc.datasets import read, read_batches, read_labels
 from unsc.errors import EmptyNullSpace, InvalidRequest
 from unsc.layers import Layer, parameters_of
 from unsc.logits import all_logits
 from unsc.models import working_copy
 from unsc.progress import Advance, Progress, quiet
 from unsc.steps.subspace import ClassBases, NullSpace, class_bases
-from unsc.storage.files import write_whole
+
+_SAMPLES = 500
+"""Retained test samples that the loss is measured on."""
 
 
 def measure(
@@ -41,14 +45,14 @@ def measure(
     points: int = 11,
     seed: int = 0,
     progress: Progress = quiet,
-) -> dict[str, Any]:
+) -> Content:
     """Mean loss in nats on the samples `judged`, with the null space of the retained training samples `fitted`.
 
     Both coefficients go from `-reach` to `reach` in an odd number of `points`; 1 is a change as large as the weights.
     """
     if points < 3 or points % 2 == 0:
         raise InvalidRequest(f"points={points}; give an odd number of at least 3, so that the original is one of them")
-    bases, layers = _bases(model, fitted, num_classes, energy, samples_per_class, seed, progress)
+    bases, layers = class_subspaces(model, fitted, num_classes, energy, samples_per_class, seed, progress)
     retained = sorted(bases.by_class)
     space = bases.null_space(retained, merge_energy=merge_energy)
     plane = Plane.span(model, layers, space, seed=seed)
@@ -70,7 +74,7 @@ def measure(
     }
 
 
-def _bases(
+def class_subspaces(
     model: nn.Module, fitted: Dataset, num_classes: int, energy: float, most: int, seed: int, progress: Progress
 ) -> tuple[ClassBases, tuple[Layer, ...]]:
     """Every class's basis, one class after another: the moments of a hundred classes at once would be gigabytes."""
@@ -89,17 +93,23 @@ def _bases(
     return ClassBases(bases, energy, num_classes), layers
 
 
-def draw(content: dict[str, Any], path: Path) -> None:
-    """Contours of the loss, each a fixed factor above the next; the original is in the middle."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def of_subject(subject: Subject) -> Content:
+    """The null space of the retained training samples, the loss on some retained test samples."""
+    data, classes = subject.scenario, subject.trial.classes
+    judged = read(data.test, data.positions("test", classes, most=_SAMPLES)["retain_test"].tolist())
+    return measure(
+        subject.original, data.without(classes), judged, num_classes=data.num_classes, progress=subject.progress
+    )
 
+
+def draw(content: Content, path: Path) -> None:
+    """Contours of the loss, each a fixed factor above the next; the original is in the middle."""
     steps, loss = content["coefficients"], content["loss"]
     low = max(min(map(min, loss)), 1e-6)
     high = max(max(map(max, loss)), 1.05 * low)
     levels = [low * (high / low) ** (i / 10) for i in range(11)]
     clipped = [[min(max(value, low), high) for value in row] for row in loss]
-    figure = Figure(figsize=(5.4, 4.6), layout="constrained")
+    figure = canvas(5.4, 4.6)
     axes = figure.add_subplot()
     axes.contourf(steps, steps, clipped, levels, cmap="Blues", norm="log", alpha=0.6)
     lines = axes.contour(steps, steps, clipped, levels[1:-1], colors="#12508c", linewidths=0.7)
@@ -110,8 +120,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
     axes.set_xlabel("within the null space (share of the weights' norm)")
     axes.set_ylabel("outside of it")
     axes.set_title(f"Loss on retained test samples (nats, n = {content['samples']:,})", fontsize=10)
-    FigureCanvasAgg(figure)
-    write_whole(path, lambda p: figure.savefig(p, dpi=150))
+    save(figure, path)
 
 
 @dataclass(frozen=True)
@@ -119,7 +128,7 @@ class Plane:
     """The networks `original + a * within + b * outside`."""
 
     model: nn.Module
-    """A copy, whose weights are written anew for each point."""
+    """A copy, whose weights are overwritten for each point."""
     layers: tuple[Layer, ...]
     """Those that have both directions."""
     centre: dict[str, Tensor]
@@ -159,3 +168,6 @@ class Plane:
         total = F.cross_entropy(all_logits(self.model, batch).double(), batch.labels, reduction="sum").item()
         advance()
         return float(f"{total / len(batch):.6g}")
+
+
+FIGURES.add(NetworkFigure("contour", of_subject, draw))

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import Any
 
-from unsc.bench.record import Record, said_of_attacks
+from unsc.bench.figures.shared.figure import FIGURES, Content, ResultFigure
+from unsc.bench.results import Result, said_of_attacks
+from unsc.compare.canvas import canvas, save
 from unsc.compare.order import blocks
-from unsc.storage.files import write_whole
 
 METRIC = "mia_confidence"
 
 
-def measure(found: Iterable[Record]) -> dict[str, Any]:
+def measure(found: Iterable[Result]) -> Content:
     """The attack's values, 0 to 1, in every trial of the table of all methods, by method."""
     values: dict[str, list[float]] = {}
-    chosen = [record for record in found if record.table == "table1" and METRIC in record.values]
-    for record in chosen:
-        values.setdefault(record.method, []).append(record.values[METRIC])
+    chosen = [result for result in found if result.table == "table1" and METRIC in result.values]
+    for result in chosen:
+        values.setdefault(result.method, []).append(result.values[METRIC])
     ordered = blocks(values)
     return {
         "values": {name: values[name] for name in ordered.all},
@@ -28,14 +28,17 @@ def measure(found: Iterable[Record]) -> dict[str, Any]:
     }
 
 
-def draw(content: dict[str, Any], path: Path) -> None:
-    """A bar for each method, the mean over trials, with a dot for each trial; retraining's mean is a line."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def gather(found: Sequence[Result]) -> dict[str, Content]:
+    """One picture, if the attack was measured."""
+    content = measure(found)
+    return {"mia": content} if content["values"] else {}
 
+
+def draw(content: Content, path: Path) -> None:
+    """A bar for each method, the mean over trials, with a dot for each trial; retraining's mean is a line."""
     values: dict[str, list[float]] = content["values"]
     width = max(6.0, 0.42 * len(values) + 1)
-    figure = Figure(figsize=(width, 4.1), layout="constrained")
+    figure = canvas(width, 4.1)
     axes = figure.add_subplot()
     for i, (name, trials) in enumerate(values.items()):
         mean = sum(trials) / len(trials)
@@ -56,11 +59,13 @@ def draw(content: dict[str, Any], path: Path) -> None:
     letters = int(13 * width)  # as many as fit into a line
     axes.set_title("\n".join(fill(text, letters) for text in (title, content["note"])), fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
-    FigureCanvasAgg(figure)
-    write_whole(path, lambda p: figure.savefig(p, dpi=150))
+    save(figure, path)
 
 
 def _colour(name: str, controls: list[str]) -> str:
     if name in controls:
         return "#d9a441"
     return {"original": "#b8bcc2", "retrain": "#6f7680", "unsc": "#12508c"}.get(name, "#7fb2d9")
+
+
+FIGURES.add(ResultFigure("mia", gather, draw))

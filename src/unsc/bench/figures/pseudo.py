@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unsc.batches import Batch
+from unsc.bench.figures.shared.figure import FIGURES, Content, NetworkFigure
+from unsc.bench.figures.shared.subject import Subject
+from unsc.compare.canvas import canvas, save
+from unsc.datasets import read
 from unsc.logits import all_logits
 from unsc.models import working_copy
 from unsc.request import Request
-from unsc.storage.files import write_whole
 from unsc.targets import pseudo_labels
 
 
 def measure(
     original: nn.Module, retrained: nn.Module, forgotten: Batch, *, classes: tuple[int, ...], num_classes: int
-) -> dict[str, Any]:
+) -> Content:
     """Shares of the classes, by the paper's rule and by the retrained network, on `forgotten` training samples."""
-    removed = Request(num_classes, classes).removed(forgotten.labels)
+    removed = Request.for_classes(classes, num_classes).removed(forgotten.labels)
     ours = pseudo_labels(_logits(original, forgotten), removed.cpu(), targets="hard").argmax(dim=1)
     theirs = _logits(retrained, forgotten).argmax(dim=1)
     return {
@@ -32,16 +34,20 @@ def measure(
     }
 
 
-def draw(content: dict[str, Any], path: Path) -> None:
-    """Two bars for each class that stays; of more than 20 classes those that are given most often."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def of_subject(subject: Subject) -> Content:
+    """On all training samples that are forgotten."""
+    classes, data = subject.trial.classes, subject.scenario
+    forgotten = read(data.train, data.positions("train", classes)["forget_train"].tolist())
+    return measure(subject.original, subject.retrained, forgotten, classes=classes, num_classes=data.num_classes)
 
+
+def draw(content: Content, path: Path) -> None:
+    """Two bars for each class that stays; of more than 20 classes those that are given most often."""
     rows = {"pseudo-label": content["pseudo_labels"], "retrained network's prediction": content["retrained"]}
     most = [max(shares) for shares in zip(*rows.values(), strict=True)]
     shown = [k for k in range(len(most)) if most[k] > 0 or k not in content["forgotten"]]
     shown = sorted(sorted(shown, key=lambda k: -most[k])[:20])
-    figure = Figure(figsize=(max(6.0, 0.55 * len(shown)), 3.6), layout="constrained")
+    figure = canvas(max(6.0, 0.55 * len(shown)), 3.6)
     axes = figure.add_subplot()
     for i, ((name, shares), colour) in enumerate(zip(rows.items(), ("#12508c", "#b8bcc2"), strict=True)):
         places = [c + (i - 0.5) * 0.4 for c in range(len(shown))]
@@ -59,8 +65,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
     )
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-    FigureCanvasAgg(figure)
-    write_whole(path, lambda p: figure.savefig(p, dpi=150))
+    save(figure, path)
 
 
 @torch.no_grad()
@@ -71,3 +76,6 @@ def _logits(model: nn.Module, batch: Batch) -> Tensor:
 
 def _shares(predicted: Tensor, num_classes: int) -> list[float]:
     return (torch.bincount(predicted, minlength=num_classes).double() / len(predicted)).tolist()
+
+
+FIGURES.add(NetworkFigure("pseudo", of_subject, draw))

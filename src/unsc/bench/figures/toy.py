@@ -14,18 +14,20 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from unsc.batches import as_batch
+from unsc.bench.figures.shared.figure import FIGURES, Content, LoneFigure
 from unsc.bench.train import fit
 from unsc.bench.training.random_state import seeded
 from unsc.collect import collect_moments
+from unsc.compare.canvas import canvas, save
 from unsc.compare.tuning import tune
 from unsc.errors import Diverged
 from unsc.evaluation import evaluate
+from unsc.extras import need
 from unsc.methods import Problem, apply, find
 from unsc.models import working_copy
 from unsc.progress import Progress, quiet
 from unsc.request import Request
 from unsc.steps.subspace import null_space
-from unsc.storage.files import write_whole
 from unsc.storage.versions import versions
 
 TITLES = {
@@ -38,12 +40,12 @@ CENTRES = ((-1.5, -1.5), (-1.5, 1.5), (1.5, -1.5), (1.5, 1.5))
 FORGOTTEN = 3
 _UNITS, _EPOCHS, _LR = 64, 20, 0.1
 _SIDE, _CELLS = 5.0, 121
-"""The picture goes from `-_SIDE` to `_SIDE`, in so many cells each way."""
+"""The picture goes from `-_SIDE` to `_SIDE`, in `_CELLS` cells each way."""
 _SHOWN = 100
 """Test samples of each class in the picture."""
 
 
-def measure(*, seed: int = 0, tries: int = 20, each: int = 500, progress: Progress = quiet) -> dict[str, Any]:
+def measure(*, seed: int = 0, tries: int = 20, each: int = 500, progress: Progress = quiet) -> Content:
     """Train on `each` samples of a class, forget one in several ways, and look at regions and test accuracy.
 
     `tries` are the settings that are tried for each method.
@@ -65,7 +67,7 @@ def measure(*, seed: int = 0, tries: int = 20, each: int = 500, progress: Progre
         "forgotten": FORGOTTEN,
         "tries": tries,
         "settings": settings,
-        "free": _free(problem, settings["unsc_paper"]),
+        "free": _free(original, retain, settings["unsc_paper"]),
         "test": {name: _accuracy(model, test) for name, model in networks.items()},
         "side": _SIDE,
         "regions": {name: _regions(model) for name, model in networks.items()},
@@ -75,16 +77,17 @@ def measure(*, seed: int = 0, tries: int = 20, each: int = 500, progress: Progre
     }
 
 
-def draw(content: dict[str, Any], path: Path) -> None:
-    """A panel for each network: regions, with the original's borders, test samples and the accuracy of each class."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.colors import ListedColormap
-    from matplotlib.figure import Figure
+def of_seed(seed: int, progress: Progress) -> Content:
+    return measure(seed=seed, progress=progress)
 
+
+def draw(content: Content, path: Path) -> None:
+    """A panel for each network: regions, with the original's borders, test samples and the accuracy of each class."""
+    palette = need("matplotlib.colors", extra="figures").ListedColormap
     forgotten, side = content["forgotten"], content["side"]
     colours = ["#4c86b8", "#d9a441", "#5fa777", "#8e5aa8"]
     regions = content["regions"]
-    figure = Figure(figsize=(3.3 * len(regions), 4.3), layout="constrained")
+    figure = canvas(3.3 * len(regions), 4.3)
     for i, (name, rows) in enumerate(regions.items()):
         axes = figure.add_subplot(1, len(regions), i + 1)
         cells = [[int(cell) for cell in row] for row in rows]
@@ -92,7 +95,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
             cells,
             extent=(-side, side, -side, side),
             origin="lower",
-            cmap=ListedColormap(colours),
+            cmap=palette(colours),
             vmin=0,
             vmax=3,
             alpha=0.35,
@@ -117,8 +120,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
         axes.set(xticks=[], yticks=[], xlim=(-side, side), ylim=(-side, side))
     axes.plot([], [], color="#555555", linewidth=0.7, label="the original's borders")
     figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=9)
-    FigureCanvasAgg(figure)
-    write_whole(path, lambda p: figure.savefig(p, dpi=150))
+    save(figure, path)
 
 
 def _borders(axes: Any, rows: list[str], side: float, num_classes: int) -> None:
@@ -151,19 +153,18 @@ def _two(data: TensorDataset) -> tuple[TensorDataset, TensorDataset]:
 def _forgotten(name: str, problem: Problem, validation: TensorDataset, tries: int) -> tuple[nn.Module, dict[str, Any]]:
     """What a method makes of the problem with the settings that did best on validation samples, and these."""
     retain, forget = (as_batch(part[:]) for part in _two(validation))
-    found = tune(find(name), problem, (retain, forget), trials=tries, seconds=1e9)
+    found = tune(find(name), problem, (retain, forget), tries=tries, seconds=1e9)
     applied = apply(find(name), problem, **found.best.settings)
     if applied.model is None:
-        raise Diverged(f"{name} fell apart on the toy data: {applied.diverged}; choose another seed")
+        raise Diverged(f"{name} diverged on the toy data: {applied.diverged}; choose another seed")
     return applied.model, applied.settings
 
 
-def _free(problem: Problem, settings: dict[str, Any]) -> dict[str, list[int]]:
+def _free(model: nn.Module, retain: TensorDataset, settings: dict[str, Any]) -> dict[str, list[int]]:
     """By layer: how many directions the paper's null space has, and how many there are."""
-    loader = DataLoader(problem.retain, batch_size=256)
-    moments = collect_moments(problem.model, loader, num_classes=problem.num_classes)
+    moments = collect_moments(model, DataLoader(retain, batch_size=256), num_classes=len(CENTRES))
     energies = {name: settings[name] for name in ("energy", "merge_energy")}
-    free = null_space(moments, retain=problem.kept.nonzero().flatten().tolist(), **energies).free()
+    free = null_space(moments, retain=[k for k in range(len(CENTRES)) if k != FORGOTTEN], **energies).free()
     return {layer.name: [free[layer.name], layer.columns] for layer in moments.layers}
 
 
@@ -181,3 +182,6 @@ def _regions(model: nn.Module) -> list[str]:
     y, x = torch.meshgrid(middles, middles, indexing="ij")
     predicted = working_copy(model)(torch.stack([x, y], dim=-1).reshape(-1, 2)).argmax(dim=1).reshape(_CELLS, _CELLS)
     return ["".join(map(str, row)) for row in predicted.tolist()]
+
+
+FIGURES.add(LoneFigure("toy", of_seed, draw))

@@ -1,4 +1,4 @@
-"""The networks that the demo and the benchmarks use, written to be read: one architecture a file."""
+"""The networks that the demo and the experiments use, written to be read: one architecture a file."""
 
 from unsc.bench.networks.alexnet import AlexNet
 from unsc.bench.networks.allcnn import AllCNN

@@ -1,4 +1,4 @@
-"""Give batch norm the statistics that it meets in evaluation mode.
+"""Give batch norm the statistics of evaluation mode.
 
 Dropout scales what it keeps up, so that the mean stays; but a maximum over dropped and scaled values is larger than
 one over all of them, and their variance is larger too. Batch norm that comes after dropout and max pooling therefore

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from unsc.bench.training.images import Images
 from unsc.bench.training.protocol import Protocol
-from unsc.bench.training.samples import Samples
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.storage.files import write_whole
 
@@ -21,9 +21,9 @@ _PARTS = {"identity", "model", "optimizer", "random", "history", "best"}
 
 
 def identity(
-    model: nn.Module, train: Samples, validation: Samples | None, protocol: Protocol, seed: int
+    model: nn.Module, train: Images, validation: Images | None, protocol: Protocol, seed: int
 ) -> dict[str, str]:
-    """What must be the same for a run to go on from a checkpoint, in words. The first weights are not part of it."""
+    """What must be the same for a run to resume from a checkpoint, in words. The first weights are not part of it."""
     shapes = "\n".join(f"{name} {tuple(t.shape)}" for name, t in model.state_dict().items())
     digest = hashlib.sha256(shapes.encode()).hexdigest()[:12]
     size = sum(p.numel() for p in model.parameters())
@@ -45,7 +45,7 @@ def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
     except OSError as e:
         raise InvalidRequest(
             f"cannot save the checkpoint {path} ({e}); free some space, or name a file elsewhere. An earlier "
-            "checkpoint there is intact: the same call goes on from it"
+            "checkpoint there is intact: the same call resumes from it"
         ) from e
 
 
@@ -57,7 +57,7 @@ def load_checkpoint(path: Path, expected: Mapping[str, str]) -> dict[str, Any] |
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as e:  # a damaged or hostile file can raise anything
         reason = str(e).strip().partition("\n")[0]
-        raise InvalidData(f"{path} is not a whole checkpoint ({reason:.200}); remove it to start anew") from e
+        raise InvalidData(f"{path} is not a whole checkpoint ({reason:.200}); remove it to start again") from e
     if not isinstance(content, dict) or not content.keys() >= _PARTS:
         raise InvalidData(f"{path} is not a checkpoint of a training run; name another file, or remove it")
     found = content["identity"]
@@ -67,6 +67,6 @@ def load_checkpoint(path: Path, expected: Mapping[str, str]) -> dict[str, Any] |
     if differences:
         raise InvalidData(
             f"{path} is a checkpoint of another run: {'; '.join(differences)}. "
-            "Name another file, or remove this one to start anew"
+            "Name another file, or remove this one to start again"
         )
     return content

@@ -22,7 +22,7 @@ class Protocol:
     """SGD on the cross entropy of shuffled batches."""
 
     epochs: int
-    """At most so many."""
+    """The most epochs; `patience` may end the run earlier."""
     batch_size: int = 512
     lr: float = 0.1
     """The first learning rate of "steps", the highest one of "one-cycle"."""
@@ -35,8 +35,8 @@ class Protocol:
     """Epochs, counted from 0, before which the rate falls."""
     factor: float = 0.2
     patience: int | None = None
-    """Stop after so many epochs without a better validation accuracy, and give back the best epoch's weights.
-    None: train to the end and give back the last weights."""
+    """Stop after this many epochs without a better validation accuracy, and return the best epoch's weights.
+    None: train to the end, and return the last weights."""
     augmentation: Augmentation = "none"
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class Protocol:
                 raise InvalidRequest(f"{name} is {getattr(self, name)!r}; give one of {', '.join(kinds)}")
 
     def rate(self, step: int, steps_per_epoch: int) -> float:
-        """The learning rate of `step`, counted from 0: of the step alone, so that a resumed run needs no more."""
+        """The learning rate of `step`, counted from 0; it depends on nothing else, so a resumed run needs no state."""
         if self.schedule == "steps":
             epoch = step // steps_per_epoch
             return self.lr * self.factor ** sum(epoch >= milestone for milestone in self.milestones)

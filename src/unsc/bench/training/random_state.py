@@ -11,7 +11,7 @@ from torch import Tensor
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Torch's generators start from `seed` inside the block, and go on as if nothing had happened after it."""
+    """Torch's generators start from `seed` inside the block; after it they continue as if it had not been there."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield

@@ -1,4 +1,4 @@
-"""One training run: an epoch after another, each kept, so that a killed run goes on where it was."""
+"""One training run: epoch after epoch, each kept, so that a killed run resumes where it was."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from unsc.batches import Batch
 from unsc.bench.training.augment import augment
 from unsc.bench.training.batch_norm import dropout_shifts_batch_norm, reestimate_batch_norm
+from unsc.bench.training.images import Images
 from unsc.bench.training.protocol import Protocol
 from unsc.bench.training.random_state import random_state, set_random_state
-from unsc.bench.training.samples import Samples
 from unsc.errors import Diverged
+from unsc.logits import accuracy
 from unsc.progress import Advance
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch came to."""
+    """The numbers of one epoch."""
 
     number: int
     """Counted from 1."""
     lr: float
     """The learning rate of its last step."""
     loss: float
-    """Mean cross entropy of the training samples, as they were met."""
+    """Mean cross-entropy in nats of the training samples, each measured before its step."""
     train_acc: float
     validation_acc: float | None
     seconds: float
     cpu_seconds: float | None = None
-    """Time that all threads were at work; None in checkpoints of before it was measured."""
+    """Time that all threads were at work; None in old checkpoints, which lack it."""
 
     def __str__(self) -> str:
         held_out = "" if self.validation_acc is None else f", validation {100 * self.validation_acc:.2f} %"
@@ -46,12 +48,12 @@ class Epoch:
 
 
 @dataclass
-class Run:
+class TrainingRun:
     """A network in training. Draws from torch's global generators."""
 
     model: nn.Module
-    train: Samples
-    validation: Samples | None
+    train: Images
+    validation: Images | None
     protocol: Protocol
     history: list[Epoch] = field(default_factory=list)
     best: dict[str, Tensor] | None = None
@@ -75,7 +77,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """All epochs are done, or the validation accuracy has stood still for as long as the protocol bears."""
+        """All epochs are done, or as many without a better validation accuracy as the protocol allows."""
         stale = len(self.history) - self._best_epoch()
         return len(self.history) >= self.protocol.epochs or stale >= (self.protocol.patience or math.inf)
 
@@ -93,11 +95,11 @@ class Run:
             losses, hits, seen = losses + loss * len(positions), hits + correct, seen + len(positions)
             advance()
         if self.sample is not None:
-            # Training does not look at these statistics, so that it goes on as it would have.
+            # Training does not look at these statistics, so that it continues as it would have.
             reestimate_batch_norm(self.model, self.sample)
-        accuracy = None if self.validation is None else self._accuracy(self.validation)
+        held_out = None if self.validation is None else self._accuracy(self.validation)
         spent = time.perf_counter() - began, time.process_time() - worked
-        done = Epoch(len(self.history) + 1, rate, losses / seen, hits / seen, accuracy, *spent)
+        done = Epoch(len(self.history) + 1, rate, losses / seen, hits / seen, held_out, *spent)
         self.history.append(done)
         if self.protocol.patience is not None and self._best_epoch() == done.number:
             self.best = copy.deepcopy(self.model.state_dict())
@@ -132,14 +134,15 @@ class Run:
         self.optimizer.step()
         return loss.item(), int((logits.argmax(dim=1) == labels).sum())
 
-    @torch.no_grad()
-    def _accuracy(self, samples: Samples) -> float:
+    def _accuracy(self, held_out: Images) -> float:
+        """The share, 0 to 1, of the images that are classified correctly."""
         self.model.eval()
         hits = 0
-        for positions in torch.arange(len(samples)).split(512):
-            images, labels = samples.at(positions, self.device)
-            hits += int((self.model(images.contiguous(memory_format=self.format)).argmax(dim=1) == labels).sum())
-        return hits / len(samples)
+        for positions in torch.arange(len(held_out)).split(256):
+            images, labels = held_out.at(positions, self.device)
+            percent = accuracy(self.model, Batch(images.contiguous(memory_format=self.format), labels))
+            hits += round(percent / 100 * len(labels))
+        return hits / len(held_out)
 
     def _batches(self, order: Tensor) -> list[Tensor]:
         """`order` in batches; a last one of a single sample is left out, for which batch norm has no variance."""

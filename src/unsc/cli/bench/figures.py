@@ -21,19 +21,9 @@ def command(
     out: Out = OUT,
 ) -> None:
     """Pseudo-labels, loss contour, latent space and accuracy by class; or the toy example, which needs no data."""
-    from unsc.bench.figures.make import measure_missing
+    from unsc.bench.figures.shared.make import measure_figures
 
-    if data == "toy":
-        from unsc.bench.figures import toy
-
-        measures = {"toy": lambda: toy.measure(seed=seed, progress=bar)}
-    else:
-        from unsc.bench.experiments import experiments
-        from unsc.bench.figures.subject import Subject
-
-        read_from(folder)
-        (experiment,) = experiments("table1", data, preset=preset, seed=seed)
-        measures, data = Subject.of(experiment, work, progress=bar).measures(), experiment.config.data
-    failed = measure_missing(measures, out / data)
+    read_from(folder)
+    failed = measure_figures(data, out, work=work, preset=preset, seed=seed, progress=bar)
     render.command(out)
     fail(failed)

@@ -8,8 +8,7 @@ from unsc.cli.output import written
 
 def command(data: Scenario = "fashion-mnist", out: Out = OUT) -> None:
     """The membership attack as bars, from the results of table1."""
-    from unsc.bench.figures.make import draw_mia
-    from unsc.bench.record import records
+    from unsc.bench.figures.shared.make import draw_results
 
-    found = [record for record in records(out) if record.data == data]
-    written(draw_mia(found, out / data))
+    for path in draw_results("mia", data, out):
+        written(path)

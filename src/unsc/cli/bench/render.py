@@ -8,8 +8,9 @@ from unsc.cli.output import written
 
 def command(out: Out = OUT) -> None:
     """Make the tables and figures from the result files alone."""
-    from unsc.bench.figures.make import draw_all
+    from unsc.bench.figures.shared.make import draw_all
+    from unsc.bench.steps.page import write_page
     from unsc.bench.tables import write_tables
 
-    for path in (*draw_all(out), write_tables(out)):  # the page shows the pictures
+    for path in (*draw_all(out), write_tables(out), *write_page(out)):  # the page shows the pictures
         written(path)

@@ -33,10 +33,10 @@ def command(table: str) -> Callable[..., None]:
         work: Work = WORK,
         out: Out = OUT,
     ) -> None:
+        from unsc.bench.datasets import data_folder
         from unsc.bench.experiments import experiments
         from unsc.bench.origin import origin
-        from unsc.bench.record import keep
-        from unsc.bench.scenarios import data_folder
+        from unsc.bench.results import keep
         from unsc.compare import compare
         from unsc.compare.render import write_report
 
@@ -48,7 +48,7 @@ def command(table: str) -> Callable[..., None]:
             finished = compare(experiment.config, place, models=models, jobs=jobs, progress=bar)
             write_report(finished, f"unsc bench {table} --data {data} --preset {preset} --trials {trials}", console)
             files = files or origin(data, data_folder(data))  # the same for all, and hundreds of megabytes to read
-            keep(experiment, finished.run, out, files)
+            keep(experiment, finished.comparison, out, files)
             failed |= {f"{experiment.name} {what}": why for what, why in finished.failed.items()}
         render.command(out)
         fail(failed)

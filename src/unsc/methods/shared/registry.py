@@ -150,16 +150,21 @@ def methods() -> dict[str, Method]:
 def find(name: str) -> Method:
     """The method of this name; `name[lr=0.1, epochs=2]` is the same with other defaults, which are not tuned."""
     known = methods()
-    plain, bracket, settings = name.partition("[")
+    plain = base_name(name)
     if plain not in known:
         raise unknown("method", plain, known)
     found = known[plain]
-    if not bracket:
+    if name == plain:
         return found
-    given = _parse(name, settings)
+    given = _parse(name, name[len(plain) + 1 :])
     found.settings(given)
     search = {key: space for key, space in found.search.items() if key not in given}
     return replace(found, name=name, run=partial(found.run, **given), search=search)
+
+
+def base_name(name: str) -> str:
+    """A method's name without the settings in brackets."""
+    return name.partition("[")[0]
 
 
 def split_names(text: str) -> list[str]:

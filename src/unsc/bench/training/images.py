@@ -1,4 +1,4 @@
-"""A data set of images as tensors and positions in them, so that a subset costs no copy."""
+"""Images as tensors and positions in them, so that a subset costs no copy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from unsc.errors import InvalidData
 
 
 @dataclass(frozen=True)
-class Samples:
-    """Images (m, ...), labels (m,), and which of them belong, int64 (n,)."""
+class Images:
+    """Images (m, ...), labels (m,), and the positions of those that belong, int64 (n,)."""
 
     images: Tensor
     labels: Tensor
@@ -30,7 +30,7 @@ class Samples:
         return self.images[indices].to(device), self.labels[indices].to(device)
 
     def describe(self) -> str:
-        """In words, with a digest of all labels and of up to 1,000 images, to tell one data set from another."""
+        """Their number, shape and a digest of all labels and up to 1,000 images: tells one data set from another."""
         digest = hashlib.sha256(self.labels[self.chosen].cpu().numpy().tobytes())
         few = self.chosen[torch.linspace(0, len(self) - 1, min(len(self), 1000)).long()]
         digest.update(self.images[few].cpu().contiguous().numpy().tobytes())
@@ -38,7 +38,7 @@ class Samples:
         return f"{len(self):,} samples of {shape}, digest {digest.hexdigest()[:12]}"
 
 
-def samples_of(dataset: Dataset) -> Samples:
+def images_of(dataset: Dataset) -> Images:
     """A `TensorDataset` or a subset of one as it is; any other data set of (image, label) is read once."""
     check_map_style(dataset)
     size = len(dataset)  # type: ignore[arg-type]
@@ -46,11 +46,11 @@ def samples_of(dataset: Dataset) -> Samples:
         raise InvalidData("the data set to train on is empty; give one with samples")
     if isinstance(dataset, TensorDataset) and len(dataset.tensors) == 2:
         images, labels = dataset.tensors
-        return Samples(images, labels, torch.arange(size))
+        return Images(images, labels, torch.arange(size))
     if type(dataset) is Subset:
-        whole = samples_of(dataset.dataset)
-        return Samples(whole.images, whole.labels, whole.chosen[torch.as_tensor(dataset.indices)])
+        whole = images_of(dataset.dataset)
+        return Images(whole.images, whole.labels, whole.chosen[torch.as_tensor(dataset.indices)])
     batch = read(dataset, range(size))
     if not torch.is_tensor(batch.inputs):
         raise InvalidData(f"a sample's input is a {type(batch.inputs).__name__}; training takes (image, label) pairs")
-    return Samples(batch.inputs, batch.labels, torch.arange(size))
+    return Images(batch.inputs, batch.labels, torch.arange(size))

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from unsc.compare.cells import Run
+from unsc.compare.comparison import Comparison
+from unsc.compare.grid import Grid
 from unsc.compare.plan import Config
-from unsc.compare.render import Grid, by_group, headline, legend
-from unsc.compare.table import Comparison, Summary, _number, write
+from unsc.compare.render import by_group, headline, legend
+from unsc.compare.results import Results, Summary, write
 from unsc.errors import InvalidData
 from unsc.evaluation.shared.metrics import metrics
 from unsc.storage.files import write_json
@@ -46,54 +47,57 @@ def _cell(trial: int, method: str, values: dict[str, float]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """A run whose results were written by hand; the second trial of finetune is not there."""
-    run = Run(tmp_path, CONFIG)
+def comparison(tmp_path: Path) -> Comparison:
+    """A comparison whose results were written by hand; the second trial of finetune is not there."""
+    comparison = Comparison(tmp_path, CONFIG)
     for method, values in FORGET.items():
         for i, v in values.items():
             content = _cell(i, method, {"forget_test_acc": v, "retain_test_acc": RETAIN[method][i]})
-            write_json(run.result_path(run.trials[i], method), content)
-    return run
+            write_json(comparison.result_path(comparison.trials[i], method), content)
+    return comparison
 
 
-def test_summaries_by_hand(run: Run) -> None:
-    comparison = Comparison.read(run)
-    assert comparison.summary("original", "forget_test_acc") == Summary(99.0, 1.0, 3)
-    assert comparison.summary("finetune", "forget_test_acc") == Summary(85.0, pytest.approx(50**0.5), 2)
-    assert comparison.summary("finetune", "rmia_auc") is None and comparison.summary("unsc", "seconds") is None
+def test_summaries_by_hand(comparison: Comparison) -> None:
+    results = Results.read(comparison)
+    assert results.summary("original", "forget_test_acc") == Summary(99.0, 1.0, 3)
+    two = results.summary("finetune", "forget_test_acc")
+    assert two is not None and (two.mean, two.sd, two.n) == (85.0, pytest.approx(50**0.5), 2)
+    assert results.summary("finetune", "rmia_auc") is None and results.summary("unsc", "seconds") is None
     assert Summary.of([7.0]) == Summary(7.0, None, 1)
     assert [str(Summary.of(v)) for v in ([7.0], [1.0, 3.0], [98.0, 100.0])] == ["7.00", "2.00 ± 1.41", "99.0 ± 1.41"]
 
 
-def test_metrics_come_in_the_order_of_the_registry(run: Run) -> None:
+def test_metrics_come_in_the_order_of_the_registry(comparison: Comparison) -> None:
     order = [name for name in metrics() if name in ("forget_test_acc", "retain_test_acc")]
-    assert list(Comparison.read(run).measured()) == order
+    assert list(Results.read(comparison).measured()) == order
 
 
-def test_fooled_by_hand(run: Run) -> None:
+def test_fooled_by_hand(comparison: Comparison) -> None:
     """The mask is where retraining is on forgotten accuracy; on retained accuracy the original is no worse."""
-    comparison = Comparison.read(run)
-    assert comparison.fooled(metrics()["forget_test_acc"]) == ("logit_mask",)
-    assert comparison.fooled(metrics()["retain_test_acc"]) == ("all",)
-    assert comparison.fooled(metrics()["rmia_auc"]) is None
+    results = Results.read(comparison)
+    assert results.fooled(metrics()["forget_test_acc"]) == ("logit_mask",)
+    assert results.fooled(metrics()["retain_test_acc"]) == ("all",)
+    assert results.fooled(metrics()["rmia_auc"]) is None
 
 
-def test_trials_are_paired_by_their_number(run: Run) -> None:
+def test_trials_are_paired_by_their_number(comparison: Comparison) -> None:
     """Where the original lacks one trial and retraining another, only the third can be compared."""
-    run.result_path(run.trials[0], "original").unlink()
-    run.result_path(run.trials[2], "retrain").unlink()
-    write_json(run.result_path(run.trials[1], "logit_mask"), _cell(1, "logit_mask", {"forget_test_acc": 98.0}))
-    comparison = Comparison.read(run)
-    assert comparison.fooled(metrics()["forget_test_acc"]) == ()
-    run.result_path(run.trials[1], "original").unlink()
-    assert Comparison.read(run).fooled(metrics()["forget_test_acc"]) is None
+    comparison.result_path(comparison.trials[0], "original").unlink()
+    comparison.result_path(comparison.trials[2], "retrain").unlink()
+    write_json(
+        comparison.result_path(comparison.trials[1], "logit_mask"), _cell(1, "logit_mask", {"forget_test_acc": 98.0})
+    )
+    results = Results.read(comparison)
+    assert results.fooled(metrics()["forget_test_acc"]) == ()
+    comparison.result_path(comparison.trials[1], "original").unlink()
+    assert Results.read(comparison).fooled(metrics()["forget_test_acc"]) is None
 
 
-def test_both_files_hold_the_same_numbers(run: Run) -> None:
-    comparison = Comparison.read(run)
-    write(comparison, run, seconds=12.5)
-    content = json.loads((run.folder / "results.json").read_text())
-    with (run.folder / "results.csv").open(newline="") as file:
+def test_both_files_hold_the_same_numbers(comparison: Comparison) -> None:
+    results = Results.read(comparison)
+    write(results, comparison, seconds=12.5)
+    content = json.loads((comparison.folder / "results.json").read_text())
+    with (comparison.folder / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * (3 + 3 + 3 + 2)
     for method, by_trial in FORGET.items():
@@ -111,25 +115,25 @@ def test_both_files_hold_the_same_numbers(run: Run) -> None:
     assert {(c["trial"], c["method"]) for c in content["cells"]} == {(i, m) for m in FORGET for i in FORGET[m]}
 
 
-def test_a_broken_result_is_named(run: Run) -> None:
-    run.result_path(run.trials[1], "retrain").write_text('{"trial": 1, ')
+def test_a_broken_result_is_named(comparison: Comparison) -> None:
+    comparison.result_path(comparison.trials[1], "retrain").write_text('{"trial": 1, ')
     with pytest.raises(InvalidData, match=r"trial-1/retrain\.json cannot be read .*; remove it, and run"):
-        Comparison.read(run)
+        Results.read(comparison)
 
 
-def test_tables_have_a_row_for_each_method_and_a_dash_for_what_is_missing(run: Run) -> None:
-    run.result_path(run.trials[0], "finetune").unlink()
-    run.result_path(run.trials[2], "finetune").unlink()
-    grid = headline(Comparison.read(run))
+def test_tables_have_a_row_for_each_method_and_a_dash_for_what_is_missing(comparison: Comparison) -> None:
+    comparison.result_path(comparison.trials[0], "finetune").unlink()
+    comparison.result_path(comparison.trials[2], "finetune").unlink()
+    grid = headline(Results.read(comparison))
     assert grid.head[0] == "method" and len(grid.head) == 3
     assert [[row[0] for row in block] for block in grid.blocks] == [
         ["original", "retrain"], ["finetune"], ["logit_mask"], ["better", "fooled by"],
     ]  # fmt: skip
     assert grid.blocks[1][0][1:] == ("–", "–")
     assert grid.blocks[-1] == (("better", "higher", "lower"), ("fooled by", "all", "mask"))
-    assert [g.title for g in by_group(Comparison.read(run))] == ["Utility"]
-    known = Comparison.read(run).measured()
-    (rows,) = legend(known.values(), Comparison.read(run)).blocks
+    assert [g.title for g in by_group(Results.read(comparison))] == ["Utility"]
+    known = Results.read(comparison).measured()
+    (rows,) = legend(known.values(), Results.read(comparison)).blocks
     assert [(row[2], row[3], row[4]) for row in rows] == [
         ("higher", "96.0 ± 0.50", "all"),
         ("lower", "1.00 ± 1.00", "mask"),
@@ -158,11 +162,11 @@ def test_markdown_and_narrow_terminals(capsys: pytest.CaptureFixture[str]) -> No
     ],
 )  # fmt: skip
 def test_numbers_are_short(value: float, shown: str) -> None:
-    assert _number(value) == shown
+    assert str(Summary.of([value])) == shown
 
 
 @given(st.floats(-9999, 9999))
 def test_at_most_four_digits_and_near_the_value(value: float) -> None:
-    shown = _number(value)
+    shown = str(Summary.of([value]))
     assert sum(c.isdigit() for c in shown) <= 4
     assert abs(float(shown) - value) <= max(0.0005, 0.05 * abs(value)) * (1 + 1e-9)

@@ -6,7 +6,7 @@ import io
 import pickle
 from pathlib import Path
 
-from unsc.bench.data.pixels import read_bytes
+from unsc.bench.data.shared.pixels import read_bytes
 from unsc.errors import InvalidData
 
 

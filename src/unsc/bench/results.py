@@ -12,15 +12,17 @@ from typing import Any
 
 import torch
 
+from unsc.bench.data.shared.image_data import DATA
 from unsc.bench.experiments import Experiment
-from unsc.bench.presets import preset
-from unsc.compare.cells import ORIGINAL, Run, read_result
+from unsc.compare.comparison import ORIGINAL, Comparison, read_result
+from unsc.compare.plan import current_names
+from unsc.compare.scenarios import parse_name
 from unsc.errors import InvalidData
 from unsc.storage.files import write_json
 
 
 @dataclass(frozen=True)
-class Record:
+class Result:
     """One method in one trial of an experiment."""
 
     table: str
@@ -38,15 +40,20 @@ class Record:
     """The file."""
 
     @property
+    def config(self) -> dict[str, Any]:
+        """The configuration of its comparison, with today's names."""
+        return current_names(self.content["config"])
+
+    @property
     def attack_accuracy(self) -> float | None:
         """How well the paper's attack tells retained training from test samples, 0.5 to 1, if that is known."""
         measured = self.content["measured"]["values"].get("mia_confidence") or {}
         return (measured.get("detail") or {}).get("attack_accuracy")
 
 
-def said_of_attacks(found: Iterable[Record]) -> str:
+def said_of_attacks(found: Iterable[Result]) -> str:
     """How well the attack does what it was trained for, in words, and nothing if that is not known."""
-    known = [accuracy for record in found if (accuracy := record.attack_accuracy) is not None]
+    known = [accuracy for result in found if (accuracy := result.attack_accuracy) is not None]
     if not known:
         return ""
     return (
@@ -55,10 +62,12 @@ def said_of_attacks(found: Iterable[Record]) -> str:
     )
 
 
-def keep(experiment: Experiment, run: Run, folder: Path, files: dict[str, Any] | None = None) -> list[Path]:
-    """Copy what a run has found into `folder`, each result with its configuration, hardware, training and `files`."""
-    name, _, how = experiment.config.data.partition("@")
-    trained = preset(name, how or "cpu")
+def keep(
+    experiment: Experiment, comparison: Comparison, folder: Path, files: dict[str, Any] | None = None
+) -> list[Path]:
+    """Copy what a comparison has found into `folder`, with its configuration, hardware, training and `files`."""
+    name, how = parse_name(experiment.config.data)
+    trained = DATA.find(name).preset(how)
     about = {
         "table": experiment.table,
         "data": experiment.config.data,
@@ -70,9 +79,9 @@ def keep(experiment: Experiment, run: Run, folder: Path, files: dict[str, Any] |
         "files": files,
     }
     written = []
-    for trial in run.trials:
+    for trial in comparison.trials:
         for method in (ORIGINAL, *experiment.config.methods):
-            source = run.result_path(trial, method)
+            source = comparison.result_path(trial, method)
             if source.exists():
                 path = folder / experiment.config.data / experiment.name / f"trial-{trial.number}" / f"{method}.json"
                 write_json(path, {**about, **_rounded(read_result(source))})
@@ -80,13 +89,13 @@ def keep(experiment: Experiment, run: Run, folder: Path, files: dict[str, Any] |
     return written
 
 
-def records(folder: Path) -> Iterator[Record]:
+def read_results(folder: Path) -> Iterator[Result]:
     """All results that `keep` wrote, in the order of their paths."""
     for path in sorted(folder.glob("*/*/trial-*/*.json")):
         try:
             content = json.loads(path.read_text())
             values = {name: v["value"] for name, v in content["measured"]["values"].items()}
-            yield Record(
+            yield Result(
                 content["table"],
                 content["data"],
                 content["method"],

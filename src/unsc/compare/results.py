@@ -1,4 +1,4 @@
-"""A comparison's results as numbers: gathered from its files and from nothing else."""
+"""A comparison's results as numbers, gathered from its files and from nothing else."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from unsc.compare.cells import ORIGINAL, Run, read_result
+from unsc.compare.comparison import ORIGINAL, RETRAIN, Comparison, read_result
 from unsc.evaluation.shared.fooled import fooled_by
 from unsc.evaluation.shared.metrics import Metric, metrics
 from unsc.methods import methods
@@ -35,20 +35,20 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """All results of a run."""
+class Results:
+    """All results of a comparison."""
 
     cells: dict[str, list[dict[str, Any]]]
     """By method, one result for each trial that is there."""
     trials: int
 
     @classmethod
-    def read(cls, run: Run) -> Comparison:
+    def read(cls, comparison: Comparison) -> Results:
         cells: dict[str, list[dict[str, Any]]] = {}
-        for method in (ORIGINAL, *run.config.methods):
-            paths = [run.result_path(trial, method) for trial in run.trials]
+        for method in (ORIGINAL, *comparison.config.methods):
+            paths = [comparison.result_path(trial, method) for trial in comparison.trials]
             cells[method] = [read_result(path) for path in paths if path.exists()]
-        return cls(cells, len(run.trials))
+        return cls(cells, len(comparison.trials))
 
     def by_trial(self, method: str, metric: str) -> dict[int, float]:
         """The values of a method, by the number of the trial."""
@@ -64,15 +64,14 @@ class Comparison:
 
     def fooled(self, metric: Metric) -> tuple[str, ...] | None:
         """Which of the controls fool a metric here, by the trials that the original and retraining both have."""
-        original, retrained = (self.by_trial(name, metric.name) for name in (ORIGINAL, "retrain"))
+        original, retrained = (self.by_trial(name, metric.name) for name in (ORIGINAL, RETRAIN))
         both = [trial for trial in original if trial in retrained]
         controls = {name: self.by_trial(name, metric.name) for name, method in methods().items() if method.control}
         known = {name: [v[t] for t in both] for name, v in controls.items() if all(t in v for t in both)}
-        pairs: Any = {"original": [original[t] for t in both], "retrained": [retrained[t] for t in both]}
-        return fooled_by(metric, known, **pairs)
+        return fooled_by(metric, known, original=[original[t] for t in both], retrained=[retrained[t] for t in both])
 
     def diverged(self, method: str) -> list[str]:
-        """Why it fell apart, for each trial in which it did."""
+        """Why it diverged, for each trial in which it did."""
         return [cell["diverged"] for cell in self.cells[method] if cell["diverged"]]
 
     def measured(self) -> dict[str, Metric]:
@@ -81,46 +80,46 @@ class Comparison:
         return {name: metric for name, metric in metrics().items() if name in found}
 
 
-def write(comparison: Comparison, run: Run, *, seconds: float) -> None:
-    """`results.json` and `results.csv` in the run's folder, with all that is needed to know how they came about."""
-    known = comparison.measured()
+def write(results: Results, comparison: Comparison, *, seconds: float) -> None:
+    """`results.json` and `results.csv` in the comparison's folder, with all that tells how they came about."""
+    known = results.measured()
     content = {
-        "config": {**run.config.__dict__},
+        "config": asdict(comparison.config),
         "versions": versions(),
         "seconds": seconds,
-        "metrics": {name: _described(metric, comparison) for name, metric in known.items()},
+        "metrics": {name: _described(metric, results) for name, metric in known.items()},
         "summary": {
-            method: {name: s.__dict__ for name in known if (s := comparison.summary(method, name))}
-            for method in comparison.cells
+            method: {name: asdict(s) for name in known if (s := results.summary(method, name))}
+            for method in results.cells
         },
-        "cells": [cell for cells in comparison.cells.values() for cell in cells],
+        "cells": [cell for cells in results.cells.values() for cell in cells],
     }
-    write_json(run.folder / "results.json", content)
+    write_json(comparison.folder / "results.json", content)
     text = io.StringIO()
     table = csv.writer(text)
     table.writerow(("trial", "classes", "seed", "method", "metric", "value", "n", "low", "high"))
-    for cells in comparison.cells.values():
+    for cells in results.cells.values():
         for cell in cells:
             where = cell["trial"], " ".join(map(str, cell["classes"])), cell["seed"], cell["method"]
             for name, v in cell["measured"]["values"].items():
                 table.writerow((*where, name, v["value"], v["n"], v["low"], v["high"]))
-    write_whole(run.folder / "results.csv", lambda path: path.write_text(text.getvalue()))
+    write_whole(comparison.folder / "results.csv", lambda path: path.write_text(text.getvalue()))
 
 
-def _described(metric: Metric, comparison: Comparison) -> Mapping[str, Any]:
-    reference = comparison.summary("retrain", metric.name)
+def _described(metric: Metric, results: Results) -> Mapping[str, Any]:
+    reference = results.summary(RETRAIN, metric.name)
     return {
         "about": metric.about,
         "unit": metric.unit,
         "better": metric.better,
         "topic": metric.topic,
-        "reference": None if reference is None else reference.__dict__,
-        "fooled_by": comparison.fooled(metric),
+        "reference": None if reference is None else asdict(reference),
+        "fooled_by": results.fooled(metric),
     }
 
 
 def _number(value: float) -> str:
-    """Four digits at most, and no false precision."""
+    """At most four digits, so as not to feign precision."""
     if math.isnan(value):
         return "nan"
     size = abs(value)

@@ -10,21 +10,12 @@ from torch import Tensor
 
 from unsc.errors import InvalidData, listing
 
-NORMALISATION: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
-    "digits": ((0.305,), (0.376,)),
-    "fashion-mnist": ((0.2860,), (0.3530,)),
-    # ImageNet's, not CIFAR-10's own: public CIFAR-10 networks were trained with them.
-    "cifar-10": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-    "cifar-100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
-    "svhn": ((0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970)),
-}
-"""Mean and standard deviation of the training pixels in [0, 1], for each channel."""
+Channels = tuple[float, ...]
 
 
-def normalised(name: str, images: Tensor) -> Tensor:
-    """Float images (n, channels, height, width) in [0, 1], less their data set's mean, over its deviation; in place."""
-    mean, std = (torch.tensor(values)[:, None, None] for values in NORMALISATION[name])
-    return images.sub_(mean).div_(std)
+def normalised(images: Tensor, mean: Channels, std: Channels) -> Tensor:
+    """Float images (n, channels, height, width) in [0, 1], less each channel's `mean`, over its `std`; in place."""
+    return images.sub_(torch.tensor(mean)[:, None, None]).div_(torch.tensor(std)[:, None, None])
 
 
 def unit(pixels: np.ndarray) -> Tensor:

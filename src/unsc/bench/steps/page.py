@@ -1,21 +1,47 @@
-"""Write the tables of `benchmarks/README.md` anew from the rows in `benchmarks/results/`.
-
-python -m benchmarks.tables
-"""
+"""The tables of `docs/steps.md`, made from the rows in `results/steps/`; the prose between them stays as it is."""
 
 from __future__ import annotations
 
 import json
 import re
-import statistics
 from pathlib import Path
-from typing import Any
+from statistics import mean, stdev
 
-_HERE = Path(__file__).parent
+from unsc.bench.steps.by_class import Row
+from unsc.bench.steps.run import RECORDS
+from unsc.errors import InvalidData
+from unsc.storage.files import write_whole
+
 _PAIR = ("retain_test_acc", "forget_test_acc")
 
 
-def by_class(rows: list[dict[str, Any]]) -> str:
+def write_page(results: Path) -> list[Path]:
+    """Put the tables of `results/steps/NAME.json` into the page `docs/steps.md` beside the folder of results.
+
+    A table goes between `<!-- NAME -->` and `<!-- end NAME -->`. Without such a page nothing is written.
+    """
+    page = results.parent / "docs" / "steps.md"
+    sources = sorted((results / "steps").glob("*.json"))
+    if not sources or not page.exists():
+        return []
+    text = page.read_text()
+    for path in sources:
+        begin, end = f"<!-- {path.stem} -->", f"<!-- end {path.stem} -->"
+        block = f"{begin}\n{_table(path)}\n{end}"
+        text = re.sub(f"{begin}.*?{end}", lambda _, block=block: block, text, flags=re.DOTALL)
+    write_whole(page, lambda p: p.write_text(text))
+    return [page]
+
+
+def _table(path: Path) -> str:
+    try:
+        rows = json.loads(path.read_text())["rows"]
+        return by_count(rows) if path.stem == RECORDS else by_class(rows)
+    except (OSError, ValueError, LookupError, TypeError) as e:
+        raise InvalidData(f"{path} does not hold rows of `unsc bench steps` ({e!r}); remove it, or run it again") from e
+
+
+def by_class(rows: list[Row]) -> str:
     """A line for each class: retain / forget test accuracy by method, and what ours took."""
     methods = list(dict.fromkeys(row["method"] for row in rows))
     found = {(row["forget"], row["method"]): row for row in rows}
@@ -35,7 +61,7 @@ def by_class(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def by_count(rows: list[dict[str, Any]]) -> str:
+def by_count(rows: list[Row]) -> str:
     """A line for each number of records and method."""
     headings = "records", "method", "test accuracy", "accuracy on the records", "retained KL", "stopped"
     lines = [f"| {' | '.join(headings)} |", "|" + "---|" * len(headings)]
@@ -50,19 +76,4 @@ def by_count(rows: list[dict[str, Any]]) -> str:
 
 def _spread(values: list[float]) -> str:
     digits = 4 if max(values) < 1 and any(values) else 2
-    return f"{statistics.mean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
-
-
-def main() -> None:
-    readme = _HERE / "README.md"
-    text = readme.read_text()
-    for path in sorted((_HERE / "results").glob("*.json")):
-        rows = json.loads(path.read_text())["rows"]
-        table = by_count(rows) if path.stem == "records" else by_class(rows)
-        begin, end = f"<!-- {path.stem} -->", f"<!-- end {path.stem} -->"
-        text = re.sub(f"{begin}.*?{end}", lambda _, t=table, b=begin, e=end: f"{b}\n{t}\n{e}", text, flags=re.DOTALL)
-    readme.write_text(text)
-
-
-if __name__ == "__main__":
-    main()
+    return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}"

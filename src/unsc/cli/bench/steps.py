@@ -1,0 +1,30 @@
+"""`unsc bench steps`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from unsc.cli.bench.options import Folder, read_from
+from unsc.cli.progress import bar
+
+
+def command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="digits, records, mlp, alexnet, resnet20; by default the first three."),
+    ] = None,
+    folder: Folder = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="The public resnet20-12fca82f.th, for resnet20.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the rows; a stopped run resumes.")] = Path("runs/steps"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what was measured before.")] = False,
+) -> None:
+    """Our step and the paper's: each class forgotten in turn, and single records."""
+    from unsc.bench.steps.run import run_steps
+
+    read_from(folder)
+    for grid in run_steps(names or (), out, checkpoint=checkpoint, fresh=fresh, progress=bar):
+        grid.show(Console())
