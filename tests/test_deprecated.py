@@ -16,6 +16,20 @@ NO_SUCCESSOR = {
     # Functions and option types of the command line. They are run by `unsc COMMAND`; nobody calls them from Python.
     "unsc.cli": {"audit", "compare", "demo", "list_methods", "list_metrics", "tune", "version"},
     "unsc.bench.cli": {*NAMES["unsc.bench.cli"]} - {"app"},
+    # Tables of all data sets. What they held is said in each data set's own file.
+    "unsc.bench.data.pixels": {"NORMALISATION"},
+    "unsc.bench.datasets": {"READERS"},
+    "unsc.bench.experiments": {"CLASSES"},
+    "unsc.bench.presets": {"PRESETS", "preset"},
+    "unsc.bench.scenarios": {"paper_scenario"},
+    "unsc.bench.sources": {"SOURCES"},
+    # Pieces inside of a run, which take other arguments now; a tuple of modules, which each kind of layer says itself.
+    "unsc.loop": {"run", "split_watched"},
+    "unsc.moments": {"add_rows"},
+    "unsc.pseudo_labels": {"removed_classes"},
+    "unsc.layers": {"CONVOLUTIONS"},
+    # Its figures are drawn by name (`draw_results`).
+    "unsc.bench.figures.make": {"draw_mia"},
 }
 """Names that were internal, with the reason."""
 

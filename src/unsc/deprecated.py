@@ -20,12 +20,26 @@ _REMOVED_IN = "0.4.0"
 GONE: Mapping[str, Mapping[str, str]] = {
     "unsc.audit": {"unsc": "Audit audit"},
     "unsc.bench.cli": {"unsc.cli.bench": "app"},
+    "unsc.bench.data.cifar": {
+        "unsc.bench.data.cifar_10": "cifar10=cifar_10",
+        "unsc.bench.data.cifar_100": "cifar100=cifar_100",
+    },
+    "unsc.bench.data.pixels": {"unsc.bench.data.shared.pixels": "checked_labels missing normalised read_bytes unit"},
+    "unsc.bench.data.plain_pickle": {"unsc.bench.data.shared.plain_pickle": "plain_pickle"},
+    "unsc.bench.data.split": {"unsc.bench.data.shared.split": "Split"},
+    "unsc.bench.figures.make": {"unsc.bench.figures.shared.make": "draw_all measure_missing"},
+    "unsc.bench.figures.subject": {"unsc.bench.figures.shared.subject": "Subject"},
+    "unsc.bench.record": {"unsc.bench.results": "Record=Result hardware keep records=read_results said_of_attacks"},
+    "unsc.bench.sources": {"unsc.bench.data.shared.source": "Published Source"},
+    "unsc.bench.training.samples": {"unsc.bench.training.images": "Samples=Images samples_of=images_of"},
     "unsc.bring": {
         "unsc.compare.scenarios": "bring_data=load_data",
         "unsc.loading.weights": "bring_model=load_model made_by read_weights",
     },
     "unsc.budget": {"unsc.steps.budgeted": "BudgetedStep forget_gradients"},
+    "unsc.compare.cells": {"unsc.compare.comparison": "ORIGINAL RETRAIN Run=Comparison read_result"},
     "unsc.compare.scenario": {"unsc.compare": "Scenario scenario", "unsc.compare.scenarios": "Third"},
+    "unsc.compare.table": {"unsc.compare.results": "Comparison=Results Summary write"},
     "unsc.confine": {"unsc.steps.paper": "ConfinedStep MakeOptimizer confined_step"},
     "unsc.demo": {"unsc.bench.demo": "Row demo show"},
     "unsc.evaluation.alignment": {"unsc.evaluation.shared.alignment": "linear_cka"},
@@ -35,7 +49,7 @@ GONE: Mapping[str, Mapping[str, str]] = {
     "unsc.evaluation.bootstrap": {"unsc.evaluation.shared.bootstrap": "intervals multiplicities"},
     "unsc.evaluation.case": {"unsc.evaluation.shared.case": "Case Later Part References Shadows"},
     "unsc.evaluation.contest": {"unsc.evaluation.shared.contest": "Contest Side contest"},
-    "unsc.evaluation.features": {"unsc.evaluation.shared.features": "layer_inputs pooled seen_by_layers"},
+    "unsc.evaluation.features": {"unsc.features": "layer_inputs pooled seen_by_layers=inputs_of_layers"},
     "unsc.evaluation.fooled": {"unsc.evaluation.shared.fooled": "ALL fooled_by in_words shortfall"},
     "unsc.evaluation.lira": {"unsc.evaluation.shared.lira": "ENOUGH Spread attack score spread"},
     "unsc.evaluation.measures": {
@@ -51,14 +65,14 @@ GONE: Mapping[str, Mapping[str, str]] = {
     "unsc.forget": {"unsc": "forget"},
     "unsc.imports": {"unsc.loading.code": "import_callable"},
     "unsc.methods.apply": {"unsc.methods": "Applied apply"},
-    "unsc.methods.head": {"unsc.methods.shared.head": "features find_head"},
+    "unsc.methods.head": {"unsc.features": "features=head_inputs find_head"},
     "unsc.methods.importance": {
         "unsc.methods.shared.importance": "Importance batch_importance empirical_fisher squared_gradients true_fisher",
     },
-    "unsc.methods.per_sample": {"unsc.methods.shared.per_sample": "Factors Loss sum_of_squares trained"},
+    "unsc.methods.per_sample": {"unsc.layers": "Factors", "unsc.methods.shared.per_sample": "Loss sum_of_squares trained"},
     "unsc.methods.problem": {"unsc.methods": "Problem Recipe"},
     "unsc.methods.registry": {
-        "unsc.methods.shared.registry": "Kind Need Run",
+        "unsc.methods.shared.registry": "Kind Need Run=MethodFunction",
         "unsc.methods": "Method find method methods split_names",
     },
     "unsc.methods.search": {"unsc.methods": "Choice Range", "unsc.methods.shared.search": "Space"},
@@ -67,27 +81,33 @@ GONE: Mapping[str, Mapping[str, str]] = {
         "unsc": "RetainedMetric=RetainedCurvature",
         "unsc.steps.curvature": "LayerMetric=LayerCurvature assemble choose_damping gradients_of sensitivities",
     },
-    "unsc.pseudo_labels": {"unsc.targets": "Targets removed_classes", "unsc": "pseudo_labels"},
+    "unsc.pseudo_labels": {"unsc.targets": "Targets", "unsc": "pseudo_labels"},
     "unsc.report": {
         "unsc.cli.tables": "about_method about_metrics audit_table methods_table skipped_lines tuned_table",
     },
-    "unsc.rows": {"unsc.layers": "Receive check_layers observe windows"},
+    "unsc.rows": {"unsc.layers": "Receive check_layers observe", "unsc.layers.convolution": "windows"},
     "unsc.samples": {
         "unsc.batches": "Batch as_batch describe join pieces",
         "unsc.logits": "all_logits check_logits logits_of",
         "unsc.datasets": "batches=read_batches by_class check_map_style read read_labels",
     },
     "unsc.subspace": {"unsc.steps.subspace": "ClassBases Energy leading", "unsc": "NullSpace class_bases null_space"},
-    "unsc.tune": {"unsc.compare.tuning": "Attempt Tuned tune", "unsc.logits": "accuracy"},
-    "unsc.unlearn": {"unsc.run": "Guide Samples Task carry_out", "unsc": "unlearn"},
+    "unsc.tune": {"unsc.compare.tuning": "Attempt=Try Tuned tune", "unsc.logits": "accuracy"},
+    "unsc.unlearn": {"unsc.steps": "Guide", "unsc.task": "Samples Task", "unsc.run": "carry_out", "unsc": "unlearn"},
     "unsc.versions": {"unsc.storage.versions": "commit versions"},
 }
 """Modules that no longer exist."""
 
 CHANGED: Mapping[str, Mapping[str, str]] = {
     "unsc": {"unsc": "RetainedMetric=RetainedCurvature"},
+    "unsc.bench.training.run": {"unsc.bench.training.run": "Run=TrainingRun"},
     "unsc.cli": {"unsc.cli.commands": "app"},
-    "unsc.moments": {"unsc": "collect_moments", "unsc.collect": "add_rows"},
+    "unsc.evaluation.relearning": {"unsc.features": "last_linear=find_last_linear"},
+    "unsc.evaluation.utility": {
+        "unsc.evaluation.shared.shares": "accuracy=accuracy_on correct share share_by_class wilson",
+    },
+    "unsc.methods.boundary_expand": {"unsc.features": "find_head"},
+    "unsc.moments": {"unsc": "collect_moments"},
     "unsc.progress": {"unsc.cli.progress": "bar"},
 }
 """Modules that have lost names."""
