@@ -144,8 +144,8 @@ def _told(result: Forgotten, strict: bool) -> Forgotten:
 def _only_the_head(result: Forgotten) -> str:
     frozen = listing((f"{name} ({why})" for name, why in result.frozen.items()), limit=4)
     return (
-        f"only the last layer was edited: {result.metrics.edited}. The layers before it still tell forgotten samples "
-        f"from others, and a probe on them finds what the outputs hide. Frozen are: {frozen or 'none'}. Unfreeze them "
+        f"only the last layer was edited: {result.metrics.edited}. What the network computes before it is as it was, "
+        f"so a probe finds there what it found before. Frozen are: {frozen or 'none'}. Unfreeze them "
         "(requires_grad), or register the kind of their modules (unsc.layers.register); if none are frozen, use "
         'step="budgeted". If the head alone is meant, name its parameters (parameters=...)'
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -105,6 +106,12 @@ def test_a_class_has_one_kind() -> None:
     with pytest.raises(InvalidRequest, match="'Linear' has Linear already"):
         register(Plain)
     assert "Plain" not in names_of_kinds()
+
+
+def test_the_docs_list_every_kind() -> None:
+    """A kind in its own file is known by being there; the page for readers must say so too."""
+    page = (Path(__file__).parents[2] / "docs" / "method.md").read_text()
+    assert [kind.name for kind in kinds() if f"| {kind.name} |" not in page] == []
 
 
 def test_registering_a_name_again_replaces_it() -> None:
