@@ -13,7 +13,7 @@ from torch.utils.data import Dataset, Subset
 
 from unsc.batches import Batch, as_batch, join
 from unsc.datasets import check_map_style, read, read_labels, size_of
-from unsc.errors import InvalidData, InvalidRequest, NotForgotten, NotForgottenWarning, listing
+from unsc.errors import HeadOnlyWarning, InvalidData, InvalidRequest, NotForgotten, NotForgottenWarning, listing
 from unsc.models import count_classes, editable_layers, working_copy
 from unsc.options import PREPARING, Options
 from unsc.progress import Progress, quiet
@@ -136,7 +136,19 @@ def _told(result: Forgotten, strict: bool) -> Forgotten:
         if strict:
             raise NotForgotten(result.metrics.promise)
         warnings.warn(result.metrics.promise, NotForgottenWarning, stacklevel=3)
+    if result.metrics.edited.head_only and result.options.parameters is None:
+        warnings.warn(_only_the_head(result), HeadOnlyWarning, stacklevel=3)
     return result
+
+
+def _only_the_head(result: Forgotten) -> str:
+    frozen = listing((f"{name} ({why})" for name, why in result.frozen.items()), limit=4)
+    return (
+        f"only the last layer was edited: {result.metrics.edited}. What the network computes before it is as it was, "
+        f"so a probe finds there what it found before. Frozen are: {frozen or 'none'}. Unfreeze them "
+        "(requires_grad), or register the kind of their modules (unsc.layers.register); if none are frozen, use "
+        'step="budgeted". If the head alone is meant, name its parameters (parameters=...)'
+    )
 
 
 def _labels(dataset: Dataset[Any], given: Iterable[int] | None, options: Options, progress: Progress) -> Tensor:

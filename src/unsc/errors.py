@@ -42,6 +42,10 @@ class NotForgottenWarning(UserWarning):
     """A run ended without what was asked for; the result says how far it came."""
 
 
+class HeadOnlyWarning(UserWarning):
+    """Only the last layer of a network was edited, so that its features still hold what they held."""
+
+
 class MissingExtra(UnscError, ImportError):
     """A package is missing that only this part of unsc needs; one of the extras brings it."""
 

@@ -40,6 +40,9 @@ def working_copy(model: nn.Module) -> nn.Module:
     working = copy.deepcopy(model).eval()
     if any(p.dtype in (torch.float16, torch.bfloat16) for p in working.parameters()):
         working = working.float()
+    for module in working.modules():
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+            module.sparse = False  # sparse gradients are no matrices
     return working
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import nn
 
+from unsc.coverage import Coverage
 from unsc.errors import listing
 from unsc.loop import Check, Stopped
 from unsc.options import CompletedOptions
@@ -53,6 +54,8 @@ class RunMetrics:
     drift: dict[str, float]
     """Relative change of each layer's outputs on retained rows (Theorem 1, measured)."""
     drift_max: float
+    edited: Coverage
+    """How much of the network moved: of its parameters, and of its depth."""
     history: list[Check]
     """What was measured on the way."""
     seconds: float

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from unsc.batches import Batch
+from unsc.coverage import coverage, moved
 from unsc.datasets import check_map_style, read_labels, size_of
 from unsc.layers import Layer, parameters_of
 from unsc.loop import Outcome, run_loop, still_known
@@ -114,7 +115,7 @@ def _edited(model: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn
 def _measure(task: Task, final: nn.Module, outcome: Outcome, step: Step, rule: str, began: float) -> RunMetrics:
     """What is known of the result, on the final weights."""
     request, samples, watch = task.request, task.samples, task.watch
-    moved = drift(task.original, final, task.layers, watch.batches)
+    drifts = drift(task.original, final, task.layers, watch.batches)
     held_out = samples.forget_check.for_model(final)
     removed = request.removed(held_out.labels)
     before, after = (known(model, held_out, removed) for model in (task.original, final))
@@ -135,8 +136,9 @@ def _measure(task: Task, final: nn.Module, outcome: Outcome, step: Step, rule: s
         predicted_kl=step.predicted_kl(task.original, final),
         retained_kl=watch.kl(final),
         temperature=watch.temperature,
-        drift=moved,
-        drift_max=max(moved.values()),
+        drift=drifts,
+        drift_max=max(drifts.values()),
+        edited=coverage(task.original, moved(task.original, final, task.layers), watch.batches[0]),
         history=outcome.history,
         seconds=time.perf_counter() - began,
     )

@@ -50,6 +50,12 @@ KINDS: dict[str, Callable[[], nn.Module]] = {
     "attention with other keys, without bias": lambda: nn.MultiheadAttention(4, 2, kdim=3, vdim=5, bias=False),
     "attention with other values": lambda: nn.MultiheadAttention(4, 2, vdim=5),
     "hugging face conv1d": _hugging_face_conv1d,
+    "embedding": lambda: nn.Embedding(7, 3),
+    "embedding bag": lambda: nn.EmbeddingBag(7, 3),
+    "embedding bag of many": lambda: nn.EmbeddingBag(5000, 2),
+    "lstm": lambda: nn.LSTM(3, 4, num_layers=2, bidirectional=True, proj_size=2),
+    "gru cell": lambda: nn.GRUCell(3, 4),
+    "grouped transposed convolution": lambda: nn.ConvTranspose2d(4, 6, (2, 3), groups=2),
 }
 
 kinds = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS.keys())
@@ -222,7 +228,7 @@ def test_a_bias_shared_by_several_layers_is_frozen() -> None:
 
 @pytest.mark.parametrize("embedding_first", [False, True])
 def test_a_weight_tied_to_an_embedding_is_frozen(embedding_first: bool) -> None:
-    """Moving a weight that an embedding also reads would change the embedding; order does not matter."""
+    """An embedding and a linear map would each move it by a rule of their own; order does not matter."""
     parts: dict[str, nn.Module] = {"tokens": nn.Embedding(5, 3), "body": nn.Linear(3, 3), "head": nn.Linear(3, 5)}
     parts["head"].weight = parts["tokens"].weight
     model = nn.ModuleDict(parts if embedding_first else dict(reversed(parts.items())))
@@ -230,7 +236,15 @@ def test_a_weight_tied_to_an_embedding_is_frozen(embedding_first: bool) -> None:
     assert [layer.name for layer in found.layers] == ["body"]
     tied = "tokens.weight" if embedding_first else "head.weight"
     assert found.frozen.keys() == {tied, "head.bias"}
-    assert "Embedding.weight" in found.frozen[tied]
+    assert "shared by unlike layers" in found.frozen[tied]
+
+
+def test_a_table_tied_in_part_is_frozen() -> None:
+    """Padding is no part of a layer, so that two tables with other padding share their weight but for a vector."""
+    model = shared(nn.Embedding(5, 3, padding_idx=0), nn.Embedding(5, 3, padding_idx=4), "weight")
+    found = find_layers(model)
+    assert found.layers == ()
+    assert found.frozen == {"0.weight": "shared in part by unlike layers"}
 
 
 def test_a_bias_that_also_serves_a_norm_is_frozen() -> None:
@@ -241,7 +255,7 @@ def test_a_bias_that_also_serves_a_norm_is_frozen() -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [nn.LayerNorm(3), nn.BatchNorm1d(3), nn.Embedding(4, 3), nn.PReLU(), nn.ConvTranspose1d(3, 3, 2)]
+    "other", [nn.LayerNorm(3), nn.BatchNorm1d(3), nn.GroupNorm(1, 3), nn.PReLU(), nn.Bilinear(3, 3, 3)]
 )
 def test_other_modules_are_frozen_with_a_reason(other: nn.Module) -> None:
     """Parameters that no matrix multiplies are frozen, and the reason names module and attribute."""
@@ -315,4 +329,4 @@ def test_layers_and_frozen_parameters_partition_the_model() -> None:
     assert covered | found.frozen.keys() == parameters_of(model).keys()
     assert not covered & found.frozen.keys()
     assert all(found.frozen.values())
-    assert len({layer.name for layer in found.layers}) == len(found.layers) == 7
+    assert len({layer.name for layer in found.layers}) == len(found.layers) == 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -107,6 +108,12 @@ def test_a_class_has_one_kind() -> None:
     assert "Plain" not in names_of_kinds()
 
 
+def test_the_docs_list_every_kind() -> None:
+    """A kind in its own file is known by being there; the page for readers must say so too."""
+    page = (Path(__file__).parents[2] / "docs" / "method.md").read_text()
+    assert [kind.name for kind in kinds() if f"| {kind.name} |" not in page] == []
+
+
 def test_registering_a_name_again_replaces_it() -> None:
     """As when a module is loaded anew."""
 
@@ -151,20 +158,24 @@ class OneHot(Rows):
         return F.one_hot(self.chosen[start:stop], self.width).T[None].float()
 
 
-class Embeddings(Kind[nn.Embedding]):
-    name = "Embedding"
+class Words(nn.Embedding):
+    """A module of somebody else, whose kind comes before that of the class it inherits from."""
 
-    def modules(self) -> tuple[type[nn.Embedding], ...]:
-        return (nn.Embedding,)
 
-    def layers(self, place: Place[nn.Embedding]) -> Iterator[Layer | None]:
+class Embeddings(Kind[Words]):
+    name = "Words"
+
+    def modules(self) -> tuple[type[Words], ...]:
+        return (Words,)
+
+    def layers(self, place: Place[Words]) -> Iterator[Layer | None]:
         inputs, outputs = place.module.weight.shape
         yield place.layer(place.view("weight"), None, outputs=outputs, inputs=inputs, transposed=True)
 
-    def rows(self, call: Call[nn.Embedding], role: str) -> Rows:
+    def rows(self, call: Call[Words], role: str) -> Rows:
         return OneHot(call.first.flatten(), call.module.num_embeddings)
 
-    def channels(self, module: nn.Embedding) -> int:
+    def channels(self, module: Words) -> int:
         return -1
 
 
@@ -172,32 +183,36 @@ class Embeddings(Kind[nn.Embedding]):
 def test_rows_need_not_be_there_before_they_are_asked_for(chunk_bytes: int) -> None:
     """An embedding is a linear map of one-hot rows, with its weight transposed."""
     register(Embeddings)
-    model, x = nn.Embedding(5, 3), torch.randint(5, (4, 2))
+    model, x = Words(5, 3), torch.randint(5, (4, 2))
     found, output = observed(model, x, chunk_bytes=chunk_bytes)
     assert isinstance(output, Tensor)
     torch.testing.assert_close(found[""][0], output.reshape(8, 3))
     assert check_layers(model, find_layers(model).layers, lambda: model(x)) == {}
 
 
-class Recurrent(Kind[nn.RNN]):
-    name = "RNN"
+class Loop(nn.RNN):
+    """As above."""
 
-    def modules(self) -> tuple[type[nn.RNN], ...]:
-        return (nn.RNN,)
 
-    def layers(self, place: Place[nn.RNN]) -> Iterator[Layer | None]:
+class Recurrent(Kind[Loop]):
+    name = "Loop"
+
+    def modules(self) -> tuple[type[Loop], ...]:
+        return (Loop,)
+
+    def layers(self, place: Place[Loop]) -> Iterator[Layer | None]:
         hidden = place.module.hidden_size
         for role, inputs in (("ih", place.module.input_size), ("hh", hidden)):
             weight, bias = place.view(f"weight_{role}_l0"), place.view(f"bias_{role}_l0")
             yield place.layer(weight, bias, outputs=hidden, inputs=inputs, role=role, leaf=role)
 
-    def rows(self, call: Call[nn.RNN], role: str) -> Rows:
+    def rows(self, call: Call[Loop], role: str) -> Rows:
         if role == "ih":
             return flat(call.first)
         states = call.output[0]
         return flat(torch.cat([torch.zeros_like(states[:1]), states[:-1]]))
 
-    def channels(self, module: nn.RNN) -> int:
+    def channels(self, module: Loop) -> int:
         return -1
 
     def visible(self, role: str) -> bool:
@@ -207,20 +222,24 @@ class Recurrent(Kind[nn.RNN]):
 def test_a_module_may_bring_several_layers_whose_outputs_are_not_seen() -> None:
     """A recurrent network's state is the nonlinearity of two products, over all time steps at once."""
     register(Recurrent)
-    model, x = nn.RNN(3, 4), torch.randn(6, 2, 3)
+    model, x = Loop(3, 4), torch.randn(6, 2, 3)
     found, (states, _) = observed(model, x)  # type: ignore[misc]
     torch.testing.assert_close(torch.tanh(found["ih"] + found["hh"])[0], states.reshape(-1, 4))
     assert find_layers(model).frozen == {}
     assert check_layers(model, find_layers(model).layers, lambda: model(x)) == {}
 
 
-class Transposed(Kind[nn.ConvTranspose1d]):
-    name = "ConvTranspose1d"
+class Upwards(nn.ConvTranspose1d):
+    """As above."""
 
-    def modules(self) -> tuple[type[nn.ConvTranspose1d], ...]:
-        return (nn.ConvTranspose1d,)
 
-    def layers(self, place: Place[nn.ConvTranspose1d]) -> Iterator[Layer | None]:
+class Transposed(Kind[Upwards]):
+    name = "Upwards"
+
+    def modules(self) -> tuple[type[Upwards], ...]:
+        return (Upwards,)
+
+    def layers(self, place: Place[Upwards]) -> Iterator[Layer | None]:
         module = place.module
         yield place.layer(
             place.view("weight"),
@@ -231,20 +250,20 @@ class Transposed(Kind[nn.ConvTranspose1d]):
             transposed=True,
         )
 
-    def rows(self, call: Call[nn.ConvTranspose1d], role: str) -> Rows:
+    def rows(self, call: Call[Upwards], role: str) -> Rows:
         """Windows, from the right, of the input with zeros around it."""
         size = call.module.kernel_size[0]
         seen = F.pad(call.first, (size - 1, size - 1)).unfold(2, size, 1).flip(-1)
         return Strided(seen.unflatten(1, (call.module.groups, -1)).permute(1, 2, 4, 0, 3), along=3)
 
-    def channels(self, module: nn.ConvTranspose1d) -> int:
+    def channels(self, module: Upwards) -> int:
         return -2
 
 
 def test_a_grouped_weight_may_be_stored_inputs_first() -> None:
     """A transposed convolution of stride 1, as it is stored; its matrix can be written and read back."""
     register(Transposed)
-    model, x = nn.ConvTranspose1d(4, 6, 3, groups=2), torch.randn(2, 4, 5)
+    model, x = Upwards(4, 6, 3, groups=2), torch.randn(2, 4, 5)
     found, output = observed(model, x)
     assert isinstance(output, Tensor)
     torch.testing.assert_close(found[""], output.reshape(2, 2, 3, 7).permute(1, 0, 3, 2).reshape(2, 14, 3))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 M = TypeVar("M", bound=nn.Module)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,13 @@ class Call(Generic[M]):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     output: Any
+    _worked_out: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, work: Callable[[Call[M]], T]) -> T:
+        """What `work` makes of this call, done the first time that it is asked for: layers of one module share it."""
+        if work not in self._worked_out:
+            self._worked_out[work] = work(self)
+        return self._worked_out[work]
 
     @property
     def first(self) -> Tensor:
@@ -32,6 +40,10 @@ class Call(Generic[M]):
     def argument(self, position: int, name: str) -> Tensor:
         """The argument at `position`, or of this name."""
         return self.args[position] if position < len(self.args) else self.kwargs[name]
+
+    def option(self, position: int, name: str) -> Any:
+        """As `argument`, for one that may be left out; None then."""
+        return self.args[position] if position < len(self.args) else self.kwargs.get(name)
 
 
 @contextmanager

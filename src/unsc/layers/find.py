@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from unsc.layers.kind import Place
+from unsc.layers.kind import Kind, Place
 from unsc.layers.layer import Layer, View
 from unsc.layers.registry import kind_of
 
@@ -38,7 +40,8 @@ def find_layers(model: nn.Module) -> Found:
         kind = kind_of(module)
         parts = [module.get_submodule(name) for name in (kind.inside if kind is not None else ())]
         inside.update(parts)
-        described = [x for x in (kind.layers(Place(path, module, names)) if kind is not None else ()) if x is not None]
+        obstacle = None if kind is None else kind.obstacle(module)
+        described = _described(kind, Place(path, module, names)) if kind is not None and obstacle is None else []
         for layer in described:
             known = found.setdefault(layer.weight, layer)
             if replace(known, name=layer.name, uses=layer.uses) != layer:
@@ -49,12 +52,16 @@ def find_layers(model: nn.Module) -> Found:
         for owner in (module, *parts):
             for attribute, parameter in owner.named_parameters(recurse=False):
                 if names[id(parameter)] not in covered:
-                    frozen[names[id(parameter)]] = _why_frozen(owner, attribute, parameter)
+                    frozen[names[id(parameter)]] = obstacle or _why_frozen(owner, attribute, parameter)
     frozen |= _contested(found.values())
     layers = [_without_biases(x, frozen) for x in found.values() if x.weight.parameter not in frozen]
     covered = {name for layer in layers for name in layer.parameters}
     left = [name for name in names.values() if name not in covered]
     return Found(tuple(layers), {name: frozen.get(name, "its layer is frozen") for name in left})
+
+
+def _described(kind: Kind[Any], place: Place[Any]) -> list[Layer]:
+    return [layer for layer in kind.layers(place) if layer is not None]
 
 
 def _contested(layers: Iterable[Layer]) -> dict[str, str]:
@@ -63,9 +70,12 @@ def _contested(layers: Iterable[Layer]) -> dict[str, str]:
     bias_owners = Counter(bias for layer in layers for bias in layer.biases)
     shared = {b.parameter: "a bias shared by several layers" for b, owners in bias_owners.items() if owners > 1}
     views = {view for layer in layers for view in (layer.weight, *layer.biases)}
-    pieces = Counter(view.parameter for view in views)
-    whole = {view.parameter for view in views if view.stop is None}
-    return shared | {name: "shared in part by unlike layers" for name in whole if pieces[name] > 1}
+    ends: dict[str, float] = {}
+    for view in sorted(views, key=lambda view: view.start):
+        if view.start < ends.get(view.parameter, 0):
+            shared.setdefault(view.parameter, "shared in part by unlike layers")
+        ends[view.parameter] = max(ends.get(view.parameter, 0), math.inf if view.stop is None else view.stop)
+    return shared
 
 
 def _why_frozen(module: nn.Module, attribute: str, parameter: Tensor) -> str:

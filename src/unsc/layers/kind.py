@@ -87,6 +87,10 @@ class Kind(ABC, Generic[M]):
         """The classes that are of this kind, with their subclasses. Asked anew each time: those of a library that is
         not imported need not be there."""
 
+    def obstacle(self, module: M) -> str | None:
+        """Why this very module cannot be edited, in words for its owner; None if it can."""
+        return None
+
     @abstractmethod
     def layers(self, place: Place[M]) -> Iterable[Layer | None]:
         """The layers that one module brings, None for one that cannot be edited (`Place.layer` says which)."""
@@ -103,8 +107,13 @@ class Kind(ABC, Generic[M]):
         """Whether the outputs of the layer of this role can be seen from outside, so that they can be checked."""
         return True
 
+    def recomputed(self, call: Call[M]) -> Tensor | None:
+        """What the module must return if its rows and weights are as this kind says, where that is more than one
+        product; None where the products themselves are returned."""
+        return None
+
     def returned(self, call: Call[M], role: str) -> object:
-        """The outputs of the layer of this role, as the module returned them."""
+        """The outputs of the layer of this role, or what was recomputed, as the module returned them."""
         return call.output
 
     def bias(self, module: M, role: str) -> Tensor | None:

@@ -2,7 +2,8 @@
 
 A layer's *rows* are its inputs in the shape its weight sees: flattened inputs for a linear map, unfolded patches for a
 convolution. A bias is one more input column that is always 1, so that `[W | b]` is one matrix. Rows have shape
-(groups, n, columns), the matrix (groups, outputs, columns); `groups` is 1 for all but grouped convolutions.
+(groups, n, columns), the matrix (groups, outputs, columns); `groups` is 1 for all but grouped convolutions and
+embeddings, where each token is a group.
 
 A `Layer` names parameters and modules and holds no reference to either, so that one description serves a model and its
 copies. How rows are taken from a module's inputs is said by the module's `Kind`.

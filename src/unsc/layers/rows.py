@@ -47,6 +47,8 @@ class Strided(Rows):
     """(groups, *inputs, samples, *positions)"""
     along: int
     """The dimension of the samples."""
+    flipped: tuple[int, ...] = ()
+    """Dimensions to be read backwards. A view cannot be, so that this is done part by part."""
 
     @property
     def samples(self) -> int:
@@ -61,7 +63,8 @@ class Strided(Rows):
         return self.view.element_size()
 
     def part(self, start: int, stop: int) -> Tensor:
-        return self.view.narrow(self.along, start, stop - start)
+        chosen = self.view.narrow(self.along, start, stop - start)
+        return chosen.flip(self.flipped) if self.flipped else chosen
 
 
 def flat(x: Tensor) -> Strided:
