@@ -69,7 +69,10 @@ GONE: Mapping[str, Mapping[str, str]] = {
     "unsc.methods.importance": {
         "unsc.methods.shared.importance": "Importance batch_importance empirical_fisher squared_gradients true_fisher",
     },
-    "unsc.methods.per_sample": {"unsc.layers": "Factors", "unsc.methods.shared.per_sample": "Loss sum_of_squares trained"},
+    "unsc.methods.per_sample": {
+        "unsc.layers": "Factors",
+        "unsc.methods.shared.per_sample": "Loss sum_of_squares trained",
+    },
     "unsc.methods.problem": {"unsc.methods": "Problem Recipe"},
     "unsc.methods.registry": {
         "unsc.methods.shared.registry": "Kind Need Run=MethodFunction",
