@@ -157,6 +157,9 @@ class OneHot(Rows):
     def part(self, start: int, stop: int) -> Tensor:
         return F.one_hot(self.chosen[start:stop], self.width).T[None].float()
 
+    def drawn(self, chosen: Tensor) -> Tensor:
+        return F.one_hot(self.chosen[chosen], self.width).T[None].float()
+
 
 class Words(nn.Embedding):
     """A module of somebody else, whose kind comes before that of the class it inherits from."""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from unsc.layers import Layer, check_layers, find_layers, observe
+from unsc.layers import Draw, Layer, check_layers, find_layers, observe
 
 CONVOLUTION = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
@@ -319,3 +319,29 @@ def test_hooks_are_removed_when_the_receiver_raises() -> None:
     with pytest.raises(RuntimeError, match="q"), observe(model, find_layers(model).layers, receive):
         model(x, x, x)
     assert hooks_of(model) == 0
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(convolutions(), st.integers(1, 9), st.sampled_from([1, 1 << 20]))
+def test_drawn_rows_are_those_rows_of_all(case: tuple[nn.Module, Tensor], count: int, chunk_bytes: int) -> None:
+    """Gathered alone, scaled, and in chunks of any size: what indexing all rows gives."""
+    module, x = case
+    (layer,) = find_layers(module).layers
+    every = torch.cat(observed(module, x)[2][layer.name], dim=1)
+    draw = Draw(torch.randint(every.shape[1], (count,)), torch.rand(count, dtype=torch.float64))
+    found: list[Tensor] = []
+    with observe(module, [layer], lambda _, r: found.append(r), chunk_bytes=chunk_bytes, draw=lambda _, n: draw):
+        module(x)
+    assert torch.equal(torch.cat(found, dim=1), every[:, draw.chosen] * draw.scale[:, None])
+
+
+def test_a_draw_knows_how_many_rows_there_are() -> None:
+    """All positions of all samples; None takes them all."""
+    module, asked = nn.Conv2d(2, 3, 3, padding=1), []
+    rows: list[Tensor] = []
+    (layer,) = find_layers(module).layers
+    with observe(module, [layer], lambda _, r: rows.append(r), draw=lambda x, n: asked.append((x.name, n))):
+        module(torch.randn(4, 2, 5, 5))
+    assert asked == [("", 100)]
+    assert sum(r.shape[1] for r in rows) == 100

@@ -9,11 +9,13 @@ from unsc.layers.find import Found, find_layers
 from unsc.layers.kind import Factored, Factors, Kind, Place, bias_of, own_parameters, weight_and_bias
 from unsc.layers.layer import Layer, Use, View, parameters_of
 from unsc.layers.registry import kind_of, kinds, kinds_restored, names_of_kinds, needed_kind, register
-from unsc.layers.rows import Rows, Strided, flat
-from unsc.layers.stream import Receive, observe
+from unsc.layers.rows import Draw, Rows, Strided, flat
+from unsc.layers.stream import DrawRows, Receive, observe
 
 __all__ = [
     "Call",
+    "Draw",
+    "DrawRows",
     "Factored",
     "Factors",
     "Found",

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from unsc.layers.layer import Layer, Use
@@ -38,6 +39,20 @@ class Rows(ABC):
     def part(self, start: int, stop: int) -> Tensor:
         """The weight's own columns for the samples `start:stop`, (groups, *inputs, samples, *positions)."""
 
+    @abstractmethod
+    def drawn(self, chosen: Tensor) -> Tensor:
+        """Those of single rows, at `chosen` (k,) among all samples' positions: (groups, *inputs, k)."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Some rows instead of all of them."""
+
+    chosen: Tensor
+    """Which ones, int64 (k,)."""
+    scale: Tensor
+    """What each is multiplied by, (k,): the root of the number of rows that it stands for."""
+
 
 @dataclass(frozen=True)
 class Strided(Rows):
@@ -48,7 +63,7 @@ class Strided(Rows):
     along: int
     """The dimension of the samples."""
     flipped: tuple[int, ...] = ()
-    """Dimensions to be read backwards. A view cannot be, so that this is done part by part."""
+    """Dimensions of the inputs to be read backwards. A view cannot be, so that this is done part by part."""
 
     @property
     def samples(self) -> int:
@@ -66,16 +81,28 @@ class Strided(Rows):
         chosen = self.view.narrow(self.along, start, stop - start)
         return chosen.flip(self.flipped) if self.flipped else chosen
 
+    def drawn(self, chosen: Tensor) -> Tensor:
+        index = torch.unravel_index(chosen.to(self.view.device), self.view.shape[self.along :])
+        # Only the entries of the chosen rows are read: the view of all patches is never written out.
+        found = self.view[(slice(None),) * self.along + index]
+        return found.flip(self.flipped) if self.flipped else found
+
 
 def flat(x: Tensor) -> Strided:
     """Rows of a plain linear map: `x` (..., inputs) with its leading dimensions flattened."""
     return Strided(x.reshape(-1, x.shape[-1]).T[None], along=2)
 
 
-def chunks(layer: Layer, use: Use, rows: Rows, chunk_bytes: int) -> Iterator[Tensor]:
-    """(groups, n, columns), of at most `chunk_bytes` each, but of one sample at least."""
-    sample_bytes = rows.positions * layer.groups * layer.columns * rows.itemsize
-    size = max(1, chunk_bytes // max(1, sample_bytes))
+def chunks(layer: Layer, use: Use, rows: Rows, chunk_bytes: int, draw: Draw | None = None) -> Iterator[Tensor]:
+    """All rows, or those of a `draw`: (groups, n, columns), of at most `chunk_bytes`, but of one sample at least."""
+    row_bytes = layer.groups * layer.columns * rows.itemsize
+    if draw is not None:
+        size = max(1, chunk_bytes // row_bytes)
+        for chosen, scale in zip(draw.chosen.split(size), draw.scale.split(size), strict=True):
+            found = _with_ones(layer, use, rows.drawn(chosen))
+            yield found * scale.to(found)[:, None]
+        return
+    size = max(1, chunk_bytes // max(1, rows.positions * row_bytes))
     for start in range(0, rows.samples, size):
         yield _with_ones(layer, use, rows.part(start, min(start + size, rows.samples)))
 

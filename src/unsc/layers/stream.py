@@ -13,10 +13,12 @@ from unsc.layers.call import Call, hooked
 from unsc.layers.kind import Kind
 from unsc.layers.layer import Layer, Use
 from unsc.layers.registry import needed_kind
-from unsc.layers.rows import chunks
+from unsc.layers.rows import Draw, chunks
 
 Receive: TypeAlias = Callable[[Layer, Tensor], None]
 """Takes a layer and some of its rows, (groups, n, columns)."""
+DrawRows: TypeAlias = Callable[[Layer, int], Draw | None]
+"""Says which rows of a layer to take, of so many that a call has; None for all of them."""
 ReceiveUse: TypeAlias = Callable[[Call[Any], Kind[Any], Layer, Use], None]
 """Takes a call of a module, the module's kind, and what the call used: a layer and in which role."""
 
@@ -25,17 +27,23 @@ CHUNK_BYTES = 256 << 20
 
 @contextmanager
 def observe(
-    model: nn.Module, layers: Iterable[Layer], receive: Receive, *, chunk_bytes: int = CHUNK_BYTES
+    model: nn.Module,
+    layers: Iterable[Layer],
+    receive: Receive,
+    *,
+    chunk_bytes: int = CHUNK_BYTES,
+    draw: DrawRows = lambda layer, rows: None,
 ) -> Generator[None]:
-    """While active, every forward pass of `model` hands `receive` each layer's rows.
+    """While active, every forward pass of `model` hands `receive` each layer's rows, or those that `draw` chooses.
 
     Rows come as (groups, n, columns) in chunks of at most `chunk_bytes` (one sample's patches at least), so
     that all patches never exist at once. Modules called several times hand over rows at each call.
     """
 
     def of_use(call: Call[Any], kind: Kind[Any], layer: Layer, use: Use) -> None:
-        for rows in chunks(layer, use, kind.rows(call, use.role), chunk_bytes):
-            receive(layer, rows)
+        rows = kind.rows(call, use.role)
+        for found in chunks(layer, use, rows, chunk_bytes, draw(layer, rows.samples * rows.positions)):
+            receive(layer, found)
 
     with observe_uses(model, layers, of_use):
         yield
