@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
 from typing import TypeAlias
+
+from unsc.extras import need
 
 Advance: TypeAlias = Callable[[], None]
 Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Advance]]
@@ -18,6 +21,19 @@ Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Advance]]
 def quiet(description: str, total: int) -> Iterator[Advance]:
     """Show nothing."""
     yield lambda: None
+
+
+def as_progress(progress: Progress | bool) -> Progress:
+    """What a caller asks for: True is a bar on the terminal, False nothing, anything else is taken as it is."""
+    if not isinstance(progress, bool):
+        return progress
+    if not progress:
+        return quiet
+    need("rich", extra="cli")
+    try:  # where the command line has its bar
+        return import_module("unsc.cli.progress").bar
+    except ModuleNotFoundError:
+        return bar
 
 
 @contextmanager

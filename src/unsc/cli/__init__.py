@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -146,7 +146,7 @@ def audit(
 
     train, test = load_data(data)
     others = {"original": original, "retrained": retrained, "twin": twin}
-    models = {name: load_model(network, path) for name, path in others.items() if path is not None}
+    models: dict[str, Any] = {name: load_model(network, path) for name, path in others.items() if path is not None}
     names = _names(metrics)
     chosen = _numbers(forgotten, "--forgotten")
     result = the_audit(load_model(network, model), train, test, classes=chosen, names=names, seed=seed, **models)

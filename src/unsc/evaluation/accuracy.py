@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch import Tensor, nn
+from torch.utils.data import Dataset
 
-from unsc.batches import as_batch
-from unsc.errors import InvalidData
-from unsc.logits import logits_of
+from unsc.batches import Batch
+from unsc.datasets import batches_of
+from unsc.errors import InvalidData, InvalidRequest, listing
+from unsc.forms import Collate
+from unsc.logits import OfOutput, check_not_sigmoid, logits_of
 from unsc.models import working_copy
+from unsc.names import numbered
+from unsc.request import Request, of_classes
 
 
 @dataclass(frozen=True)
@@ -30,28 +34,74 @@ class Evaluation:
 
 def evaluate(
     model: nn.Module,
+    test: Dataset | Iterable[Any] | None = None,
     *,
-    retain_test: Dataset | Iterable[Any],
-    forget_test: Dataset | Iterable[Any],
+    classes: Iterable[int | str] | int | str | None = None,
+    retain_test: Dataset | Iterable[Any] | None = None,
+    forget_test: Dataset | Iterable[Any] | None = None,
     label_key: str | None = None,
+    collate_fn: Collate | None = None,
+    logits: OfOutput | None = None,
 ) -> Evaluation:
-    """Accuracy of `model` on two parts of the test data, each a data set or a loader."""
-    working = working_copy(model)
-    right: dict[int, int] = {}
-    seen: dict[int, int] = {}
-    parts: dict[str, float] = {}
-    for name, part in (("retain_test", retain_test), ("forget_test", forget_test)):
-        hits, n = 0, 0
-        for collated in DataLoader(part, batch_size=256) if isinstance(part, Dataset) else part:
-            batch = as_batch(collated, label_key=label_key).for_model(working)
-            with torch.no_grad():
-                correct = logits_of(working, batch).argmax(dim=1) == batch.labels
-            hits, n = hits + int(correct.sum()), n + len(batch)
-            for k in batch.labels.unique().tolist():
-                of_class = batch.labels == k
-                right[k] = right.get(k, 0) + int(correct[of_class].sum())
-                seen[k] = seen.get(k, 0) + int(of_class.sum())
-        if n == 0:
-            raise InvalidData(f"{name} is empty; give at least one sample")
-        parts[f"{name}_acc"] = 100 * hits / n
-    return Evaluation(**parts, class_acc={k: 100 * right[k] / seen[k] for k in sorted(seen)})
+    """Accuracy of `model` on test data, on what should be kept and on what should be forgotten.
+
+    Either `test` with the forgotten `classes`, numbers or names, or the two parts by themselves. Data is a data set, a
+    loader or a list of samples. `collate_fn` makes a batch of samples, as in `DataLoader`; `logits` takes what the
+    model returns and gives its logits, where it does not return them.
+    """
+    working = working_copy(model, logits=logits)
+    given = {"test": test, "classes": classes, "retain_test": retain_test, "forget_test": forget_test}
+    if {name for name, value in given.items() if value is not None} not in _EITHER:
+        raise InvalidRequest("give either test and classes=[...], or retain_test=... and forget_test=...")
+
+    def judged(data: Any, name: str) -> _Judged:
+        return _judge(working, batches_of(data, model, label_key=label_key, collate_fn=collate_fn), name)
+
+    if test is None:
+        return _evaluation(judged(retain_test, "retain_test"), judged(forget_test, "forget_test"))
+    chosen = numbered(classes, model=model, data=[test], label_key=label_key)
+    whole = judged(test, "test")
+    goes = of_classes(whole.labels, Request.for_classes(chosen, whole.num_classes).classes)
+    if goes.all() or not goes.any():
+        there = listing(whole.labels.unique().tolist())
+        raise InvalidData(f"test holds the classes {there}; it needs samples of {chosen}, and of others")
+    return _evaluation(*(_Judged(whole.hits[m], whole.labels[m], whole.num_classes) for m in (~goes, goes)))
+
+
+_EITHER = ({"test", "classes"}, {"retain_test", "forget_test"})
+"""What may be given together."""
+
+
+class _Judged(NamedTuple):
+    hits: Tensor
+    """Which samples are classified correctly, bool (n,)."""
+    labels: Tensor
+    """int64 (n,)."""
+    num_classes: int
+
+
+@torch.no_grad()
+def _judge(model: nn.Module, batches: Iterable[Batch], name: str) -> _Judged:
+    hits: list[Tensor] = []
+    labels: list[Tensor] = []
+    num_classes = 0
+    for batch in (batch.for_model(model) for batch in batches):
+        if not hits:
+            check_not_sigmoid(model, batch)  # of a network with one output, the sign of the logit decides
+        logits = logits_of(model, batch)
+        hits.append((logits.argmax(dim=1) == batch.labels).cpu())
+        labels.append(batch.labels.cpu())
+        num_classes = logits.shape[1]
+    if sum(map(len, labels)) == 0:
+        raise InvalidData(f"{name} is empty; give at least one sample")
+    return _Judged(torch.cat(hits), torch.cat(labels), num_classes)
+
+
+def _evaluation(retain: _Judged, forget: _Judged) -> Evaluation:
+    hits, labels = torch.cat([retain.hits, forget.hits]), torch.cat([retain.labels, forget.labels])
+    by_class = {k: _percent(hits[labels == k]) for k in labels.unique().tolist()}
+    return Evaluation(_percent(retain.hits), _percent(forget.hits), by_class)
+
+
+def _percent(hits: Tensor) -> float:
+    return 100 * int(hits.sum()) / len(hits)
