@@ -246,3 +246,24 @@ def test_the_check_takes_the_models_precision() -> None:
     """Inputs in another precision than the model's are converted for the check."""
     layers, _ = editable_layers(network().double(), batch_for(4))
     assert len(layers) == 3
+
+
+def test_patterns_request_what_can_be_confined() -> None:
+    """Of what a pattern matches, norms stay frozen; names and patterns may be mixed."""
+    layers, frozen = editable_layers(network(), batch_for(4), parameters=["[01].*", "5.weight"])
+    assert {name for layer in layers for name in layer.parameters} == {"0.weight", "0.bias", "5.weight"}
+    assert "LayerNorm" in frozen["1.weight"]
+    one, _ = editable_layers(network(), batch_for(4), parameters="3.*")
+    assert [layer.name for layer in one] == ["3"]
+
+
+def test_a_pattern_that_matches_nothing_names_near_parameters() -> None:
+    with pytest.raises(InvalidRequest, match=r"no parameters 3\.wieght; did you mean 3\.weight"):
+        editable_layers(network(), batch_for(4), parameters=["3.wieght"])
+    with pytest.raises(InvalidRequest, match=r"no parameters head\.\*"):
+        editable_layers(network(), batch_for(4), parameters=["0.*", "head.*"])
+
+
+def test_a_pattern_that_matches_only_what_cannot_be_confined_says_why() -> None:
+    with pytest.raises(InvalidRequest, match=r"1\.bias: LayerNorm\.bias.*1\.weight: LayerNorm\.weight"):
+        editable_layers(network(), batch_for(4), parameters=["1.*"])

@@ -111,7 +111,6 @@ CHANGED: Mapping[str, Mapping[str, str]] = {
     },
     "unsc.methods.boundary_expand": {"unsc.features": "find_head"},
     "unsc.moments": {"unsc": "collect_moments"},
-    "unsc.progress": {"unsc.cli.progress": "bar"},
 }
 """Modules that have lost names."""
 

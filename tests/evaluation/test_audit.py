@@ -117,7 +117,7 @@ def test_unusable_data_is_named(digits: Split, digits_model: nn.Module) -> None:
             r"retain_test has labels \[11\]; the model knows .* 0 to 9",
         ),
         (train, TensorDataset(images, torch.tensor([3, -1])), r"retain_test has labels \[-1\]"),
-        (train, DataLoader(digits.test), "map-style"),
+        (train, iter(DataLoader(digits.test)), "map-style"),
         (train, TensorDataset(images * torch.nan, torch.tensor([3, 1])), "NaN or Inf"),
     ]
     for of_train, of_test, said in cases:
@@ -175,3 +175,24 @@ def test_it_can_be_saved(full: Audit, tmp_path: Path) -> None:
     assert set(content["fooled_by"]["forget_test_acc"]) == CONTROLS
     assert content["better"]["forget_test_acc"] == "lower"
     assert content["values"]["forget_test_acc"]["value"] == full.model.values["forget_test_acc"].value
+
+
+def test_models_data_and_classes_of_any_form_are_audited(digits: Split, digits_model: nn.Module) -> None:
+    """Logits in a tuple, loaders and class names give the same numbers as logits, data sets and class numbers."""
+
+    class Tuples(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = digits_model
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, None]:
+            return self.inner(x), None
+
+    class Named(torch.utils.data.TensorDataset):
+        classes = [f"digit {k}" for k in range(10)]  # noqa: RUF012
+
+    names = ["retain_test_acc", "forget_test_acc"]
+    plain = audit(digits_model, digits.train, digits.test, classes=[3], names=names)
+    train, test = (torch.utils.data.DataLoader(Named(*part.tensors)) for part in (digits.train, digits.test))
+    other = audit(Tuples(), train, test, classes="digit 3", names=names, logits=lambda output: output[0])
+    assert {n: m.value for n, m in other.model.values.items()} == {n: m.value for n, m in plain.model.values.items()}

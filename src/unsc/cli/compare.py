@@ -12,7 +12,7 @@ from rich.console import Console
 
 from unsc.cli.arguments import DATA, names
 from unsc.cli.output import fail, written
-from unsc.cli.progress import bar
+from unsc.progress import bar
 
 
 def command(

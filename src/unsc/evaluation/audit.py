@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +11,16 @@ from torch import nn
 from torch.utils.data import Dataset, Subset
 
 from unsc.batches import Batch
-from unsc.datasets import check_map_style, read, read_labels
+from unsc.datasets import as_source, check_map_style, read, read_labels
 from unsc.errors import InvalidData, InvalidRequest, UnscError
 from unsc.evaluation.shared.case import Case, Part
 from unsc.evaluation.shared.fooled import fooled_by
 from unsc.evaluation.shared.metrics import Measured, measure, metrics
+from unsc.forms import Collate
+from unsc.logits import OfOutput
 from unsc.methods import Problem, apply, methods
 from unsc.models import count_classes, working_copy
+from unsc.names import numbered
 from unsc.request import Request, of_classes
 
 
@@ -57,22 +61,33 @@ def audit(
     train: Dataset,
     test: Dataset,
     *,
-    classes: Iterable[int] | int,
+    classes: Iterable[int | str] | int | str,
     original: nn.Module | None = None,
     retrained: nn.Module | None = None,
     twin: nn.Module | None = None,
     names: Iterable[str] | None = None,
+    label_key: str | None = None,
+    collate_fn: Collate | None = None,
+    logits: OfOutput | None = None,
     seed: int = 0,
 ) -> Audit:
     """Measure how well `model` has forgotten `classes`.
 
     `train` is the data it was trained on, `test` data that it has never seen. With the model before unlearning
     (`original`) and one that was trained without the classes (`retrained`, and a second one as `twin`) more can be
-    measured. `names` restricts the audit to these metrics.
+    measured. `names` restricts the audit to these metrics. Data, classes, `collate_fn` and `logits` are as in
+    `evaluate`.
     """
+    given: list[Any] = numbered(classes, model=model, data=[train, test], label_key=label_key)
+    train, test = (as_source(data, model, label_key=label_key, collate_fn=collate_fn) for data in (train, test))
     _check_not_empty(train=train, test=test)
+    if logits is not None:
+        model = working_copy(model, logits=logits)
+        original, retrained, twin = (
+            None if other is None else working_copy(other, logits=logits) for other in (original, retrained, twin)
+        )
     num_classes = _count({"model": model, "original": original, "retrained": retrained, "twin": twin}, train)
-    request = Request.for_classes(classes if isinstance(classes, int) else set(classes), num_classes)
+    request = Request.for_classes({operator.index(k) for k in given}, num_classes)
     parts = _parts(request, train=train, test=test)
     case = Case(model, request, parts, original=original, retrained=retrained, twin=twin, seed=seed)
     judged = measure(case, names)

@@ -9,7 +9,7 @@ from rich.console import Console
 from unsc.cli.bench import render
 from unsc.cli.bench.options import OUT, WORK, Data, Folder, Jobs, Out, Preset, Seed, Trials, Work, read_from
 from unsc.cli.output import fail
-from unsc.cli.progress import bar
+from unsc.progress import bar
 
 TABLES = {
     "table1": "All methods, one class forgotten (ten of CIFAR-100); includes the membership attack.",
