@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset, Subset
+from torch.utils.data import Subset
 
 from unsc.batches import Batch, join
-from unsc.datasets import Source, as_source, batches_of, read, read_labels
+from unsc.datasets import Data, Source, as_source, batches_of, read, read_labels
 from unsc.errors import HeadOnlyWarning, InvalidData, InvalidRequest, NotForgotten, NotForgottenWarning, listing
 from unsc.forms import Collate
 from unsc.logits import OfOutput
@@ -34,7 +34,7 @@ from unsc.watch import Watch
 
 def forget(
     model: nn.Module,
-    dataset: Dataset[Any],
+    dataset: Data,
     *,
     classes: Iterable[int | str] | int | str | None = None,
     indices: Iterable[int] | None = None,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,9 @@ from unsc.batches import LABEL_KEYS, Batch, as_batch, join
 from unsc.errors import InvalidData, UnscError
 from unsc.forms import Collate, Form, columns_taken_by
 from unsc.progress import Progress, quiet
+
+Data: TypeAlias = Dataset[Any] | DataLoader[Any] | Sequence[Any]
+"""What a user may bring: a map-style data set, a loader of one, or a list of samples."""
 
 _BATCH = 256
 """Samples in a batch, where that does not matter."""

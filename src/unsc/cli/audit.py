@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -33,7 +33,7 @@ def command(
 
     train, test = load_data(data)
     others = {"original": original, "retrained": retrained, "twin": twin}
-    models = {name: load_model(network, path) for name, path in others.items() if path is not None}
+    models: dict[str, Any] = {name: load_model(network, path) for name, path in others.items() if path is not None}
     classes = numbers(forgotten, "--forgotten")
     result = unsc.audit(
         load_model(network, model), train, test, classes=classes, names=names(metrics), seed=seed, **models

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import Dataset, Subset
 
 from unsc.batches import Batch
-from unsc.datasets import as_source, check_map_style, read, read_labels
+from unsc.datasets import Data, as_source, check_map_style, read, read_labels
 from unsc.errors import InvalidData, InvalidRequest, UnscError
 from unsc.evaluation.shared.case import Case, Part
 from unsc.evaluation.shared.fooled import fooled_by
@@ -58,8 +58,8 @@ class Audit:
 
 def audit(
     model: nn.Module,
-    train: Dataset,
-    test: Dataset,
+    train: Data,
+    test: Data,
     *,
     classes: Iterable[int | str] | int | str,
     original: nn.Module | None = None,
