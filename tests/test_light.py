@@ -105,7 +105,7 @@ def test_the_stages_need_no_extra() -> None:
 @pytest.mark.parametrize(
     ("call", "extra"),
     [
-        ("import unsc; unsc.audit(model, data, data, classes=[3])", "eval"),
+        ("import unsc; unsc.audit(model, data, data, classes=[3], names=['mia_confidence'])", "eval"),
         ("from unsc.bench.datasets import load; load('digits')", "data"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -40,7 +41,9 @@ def space(digits: Split, digits_model: nn.Module) -> unsc.NullSpace:
 
 @pytest.fixture(scope="module")
 def curvature(digits: Split, digits_model: nn.Module) -> unsc.RetainedCurvature:
-    return unsc.forget(digits_model, digits.train, classes=[3], max_passes=1).guide
+    guide = unsc.forget(digits_model, digits.train, classes=[3], max_passes=1).guide
+    assert isinstance(guide, unsc.RetainedCurvature)
+    return guide
 
 
 @pytest.mark.parametrize("kind", ["paper", "budgeted"])
@@ -68,7 +71,10 @@ def test_the_weights_stay_in_the_null_space(digits: Split, digits_model: nn.Modu
     options = {"optimizer": lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.1), "max_passes": 3}
     result = unlearn(digits_model, forgotten, space, retained=watched, forget=[3], **options)
     for index in (0, 3, 7, 12, 14):
-        old, new = ((m[index].weight.flatten(1), m[index].bias) for m in (digits_model, result.model))
+        old, new = (
+            (m.get_parameter(f"{index}.weight").flatten(1), m.get_parameter(f"{index}.bias"))
+            for m in (digits_model, result.model)
+        )
         moved = torch.cat([new[0] - old[0], (new[1] - old[1])[:, None]], dim=1).detach()
         assert moved.norm() > 1e-3
         assert (moved @ space.bases[str(index)][0]).norm() < 1e-3 * moved.norm()
@@ -175,7 +181,7 @@ def test_loaders_and_null_space_must_agree_on_what_goes(
 
 
 @pytest.mark.parametrize("option", [{"step": "budgeted"}, {"energy": 0.9}, {"samples_per_class": 8}])
-def test_options_that_the_guide_has_decided_are_refused(option: dict[str, object]) -> None:
+def test_options_that_the_guide_has_decided_are_refused(option: dict[str, Any]) -> None:
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
     space = unsc.null_space(unsc.collect_moments(model, _loader([0, 1, 2] * 3), num_classes=3), retain=[0, 1])
     with pytest.raises(InvalidRequest, match=next(iter(option))):

@@ -21,7 +21,7 @@ from unsc.extras import need
 
 def digits(folder: Path = Path()) -> Split:
     """A third of each class, drawn once, is the test part. There are no files: the folder is ignored."""
-    found = need("sklearn.datasets", extra="eval").load_digits()
+    found = need("sklearn.datasets", extra="data").load_digits()
     images = normalised(torch.tensor(found.images, dtype=torch.float32)[:, None] / 16, (0.305,), (0.376,))
     labels = torch.tensor(found.target, dtype=torch.int64)
     train, test = _stratified(labels, 1 / 3)
@@ -51,7 +51,7 @@ def scenario() -> Scenario:
 
 def _stratified(labels: torch.Tensor, share: float) -> tuple[np.ndarray, np.ndarray]:
     """Two sets of positions that do not overlap, the second with this `share` of each class."""
-    halve = need("sklearn.model_selection", extra="eval").train_test_split
+    halve = need("sklearn.model_selection", extra="data").train_test_split
     return halve(np.arange(len(labels)), test_size=share, stratify=labels.numpy(), random_state=0)
 
 
