@@ -15,7 +15,7 @@ from unsc.bench.data.shared.split import Split
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
 from unsc.compare.scenarios import Scenario
-from unsc.datasets import read
+from unsc.datasets import read, size_of
 from unsc.extras import need
 
 
@@ -39,7 +39,7 @@ def scenario() -> Scenario:
     train, validation = _stratified(split.train.tensors[1], 0.2)
 
     def recipe(dataset: Dataset, seed: int) -> nn.Module:
-        batch = read(dataset, range(len(dataset)))  # type: ignore[arg-type]
+        batch = read(dataset, range(size_of(dataset)))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = digits_cnn()
