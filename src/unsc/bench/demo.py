@@ -1,6 +1,6 @@
 """The demo: train a small CNN on handwritten digits, forget a class in several ways, and compare.
 
-Everything needed is embedded, so this also serves as an example of the whole path from data to figure.
+It needs no files, and also serves as an example of the whole path from data to figure.
 """
 
 from __future__ import annotations

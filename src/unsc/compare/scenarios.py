@@ -116,8 +116,8 @@ def scenario(name: str) -> Scenario:
 
     Packages offer scenarios by an entry point of the group `unsc.scenarios`: a function that gives providers by name.
     This one offers `digits`, which needs no files, and the paper's data sets, which are read from the folder that the
-    environment variable UNSC_DATA names. `fashion-mnist@paper` is trained as in the paper, `fashion-mnist` by itself
-    as is possible on a CPU.
+    environment variable UNSC_DATA names. `fashion-mnist@paper` is trained as in the paper, `fashion-mnist` for a few
+    epochs on a CPU.
     """
     if ":" in name:
         made = made_by(name)
