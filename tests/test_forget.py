@@ -116,7 +116,7 @@ def test_records_of_several_classes_are_moved(digits: Split, digits_model: nn.Mo
 def test_the_users_model_is_left_alone(digits: Split, digits_model: nn.Module, training: bool) -> None:
     """Weights, buffers, gradients, modes and hooks; the result is another module in the same modes."""
     model = copy.deepcopy(digits_model).train(training)
-    model[4].train(not training)
+    model.get_submodule("4").train(not training)
     before = copy.deepcopy(model)
     result = unsc.forget(model, digits.train, classes=[3], max_passes=1)
     assert same_weights(model, before)
@@ -358,7 +358,7 @@ def test_nan_is_refused(digits: Split, digits_model: nn.Module) -> None:
     """In a weight, which is named, and in the data."""
     broken = copy.deepcopy(digits_model)
     with torch.no_grad():
-        broken[7].weight[0, 0, 0, 0] = math.nan
+        broken.get_parameter("7.weight")[0, 0, 0, 0] = math.nan
     with pytest.raises(UnsupportedModel, match=r"NaN or Inf in 7\.weight"):
         unsc.forget(broken, digits.train, classes=[3])
     images, labels = digits.train.tensors

@@ -65,7 +65,7 @@ class Script(Step):
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         self.batches.append(batch)
         self.targets.append(targets)
-        self.model.bias += self.plan(len(self.batches))
+        self.model.bias.add_(self.plan(len(self.batches)))
         self.biases.append(self.model.bias.clone())
 
 

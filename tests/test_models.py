@@ -93,7 +93,7 @@ def test_weights_that_are_not_finite_are_named(value: str) -> None:
     """The message names every unsound parameter and no other."""
     model = network()
     with torch.no_grad():
-        model[0].weight[0, 0] = model[5].bias[1] = float(value)
+        model.get_parameter("0.weight")[0, 0] = model.get_parameter("5.bias")[1] = float(value)
     with pytest.raises(UnsupportedModel) as caught:
         working_copy(model)
     named = {name for name, _ in model.named_parameters() if name in str(caught.value)}
@@ -103,7 +103,7 @@ def test_weights_that_are_not_finite_are_named(value: str) -> None:
 def test_nan_in_a_buffer_is_named() -> None:
     """Statistics of a norm that hold NaN spoil the model like a weight."""
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
-    model[1].running_mean[0] = float("nan")
+    model.get_buffer("1.running_mean")[0] = float("nan")
     with pytest.raises(UnsupportedModel, match=r"1\.running_mean"):
         working_copy(model)
 
@@ -162,7 +162,7 @@ def test_requested_parameters_pick_their_layers() -> None:
 
 def test_a_bias_that_was_not_requested_is_frozen() -> None:
     """A weight requested without its bias is a layer without a bias column."""
-    layers, frozen = editable_layers(network(), batch_for(4), parameters=iter(["3.weight", "5.weight", "5.bias"]))
+    layers, frozen = editable_layers(network(), batch_for(4), parameters=("3.weight", "5.weight", "5.bias"))
     assert {layer.name: layer.parameters for layer in layers} == {"3": ("3.weight",), "5": ("5.weight", "5.bias")}
     assert [layer.columns for layer in layers] == [5, 6]
     assert frozen["3.bias"] == "not requested"

@@ -22,7 +22,7 @@ def network(seed: int = 0, scale: float = 1.0) -> nn.Module:
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 4))
     with torch.no_grad():
-        model[2].weight.mul_(scale)
+        model.get_parameter("2.weight").mul_(scale)
     return model.eval()
 
 
@@ -79,7 +79,7 @@ def test_a_forgotten_class_is_ignored() -> None:
     watch = Watch(network(), batches(), kept)
     changed = network()
     with torch.no_grad():
-        changed[2].bias[2] += 50
+        changed.get_parameter("2.bias")[2] += 50
     assert watch.kl(changed) == 0
     p, q = probabilities(network(), kept=kept), probabilities(network(1), kept=kept)
     assert watch.kl(network(1)) == pytest.approx(explicit_kl(p, q), rel=1e-5)
@@ -87,7 +87,7 @@ def test_a_forgotten_class_is_ignored() -> None:
         logs = watch.log_probabilities(network()(batches()[0].inputs))
     torch.testing.assert_close(logs.double().exp(), p[:7], atol=1e-6, rtol=0)
     with torch.no_grad():
-        changed[2].bias[1] += 1
+        changed.get_parameter("2.bias")[1] += 1
     assert watch.kl(changed) > 0.01
 
 
@@ -101,7 +101,7 @@ def test_a_broken_network_has_no_divergence() -> None:
     """NaN weights give NaN, not 0; a broken original is refused."""
     broken = network()
     with torch.no_grad():
-        broken[0].weight[0, 0] = math.nan
+        broken.get_parameter("0.weight")[0, 0] = math.nan
     assert math.isnan(Watch(network(), batches(), ALL).kl(broken))
     with pytest.raises(UnsupportedModel, match="NaN or Inf"):
         Watch(broken, batches(), ALL)

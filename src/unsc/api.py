@@ -94,8 +94,8 @@ def unlearn(
 
     The guide is a null space (for records a dict with one for each label) or a retained curvature. `forget` are the
     classes to forget; without it the samples are records, which each lose their own class. `retained` is a loader of
-    retained samples that the guide was not made from: they are watched, and measured. `logits` takes what the model
-    returns and gives its logits, where it does not return them.
+    retained samples that the guide was not made from: on them retained predictions are checked, and measured. `logits`
+    takes what the model returns and gives its logits, where it does not return them.
     """
     began = time.perf_counter()
     known = guide if not isinstance(guide, Mapping) or isinstance(guide, NullSpaces) else NullSpaces(dict(guide))

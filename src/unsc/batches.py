@@ -5,7 +5,7 @@ Inputs may be a tensor, a tuple of tensors (passed to the model by position) or 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,12 +43,19 @@ class Batch:
 
     def __getitem__(self, chosen: Tensor) -> Batch:
         """The samples at positions `chosen` (k,), or where a mask (n,) is true."""
-        return replace(self, inputs=_map(self.inputs, lambda t: t[chosen]), labels=self.labels[chosen])
+
+        def take(t: Tensor) -> Tensor:
+            return t[chosen]
+
+        return replace(self, inputs=_map(self.inputs, take), labels=self.labels[chosen])
 
     def for_model(self, model: nn.Module) -> Batch:
         """On the model's device, and floating point inputs in its precision."""
         like = next(model.parameters())
-        move = lambda t: t.to(like.device, like.dtype if t.is_floating_point() else t.dtype)  # noqa: E731
+
+        def move(t: Tensor) -> Tensor:
+            return t.to(like.device, like.dtype if t.is_floating_point() else t.dtype)
+
         return replace(self, inputs=_map(self.inputs, move), labels=self.labels.to(like.device))
 
 
@@ -176,8 +183,10 @@ def _tensors(inputs: Any) -> list[Tensor]:
     return [v for v in values if torch.is_tensor(v)]
 
 
-def _map(inputs: Any, f: Any) -> Any:
-    apply = lambda v: f(v) if torch.is_tensor(v) else v  # noqa: E731
+def _map(inputs: Any, f: Callable[[Tensor], Tensor]) -> Any:
+    def apply(v: Any) -> Any:
+        return f(v) if torch.is_tensor(v) else v
+
     if isinstance(inputs, dict):
         return {k: apply(v) for k, v in inputs.items()}
     if isinstance(inputs, (tuple, list)):

@@ -26,7 +26,7 @@ _CHECK_EVERY = 4
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long to go on."""
+    """When to stop."""
 
     batch_size: int
     max_passes: int

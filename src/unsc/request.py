@@ -161,12 +161,12 @@ def check_enough(labels: Tensor, least: int = MIN_RETAINED) -> None:
 
 def _integers(values: object, what: str) -> list[int]:
     try:
-        given = list(values)  # type: ignore[call-overload]
+        given: list[Any] = list(values)  # type: ignore[call-overload]
     except TypeError:  # a single number
         given = [values]
     if not given:
         raise InvalidRequest(f"{what}=[] names nothing to forget; give at least one")
-    plain: list[Any] = [v if isinstance(v, int) else getattr(v, "item", lambda v=v: v)() for v in given]
+    plain = [v.item() if hasattr(v, "item") else v for v in given]
     wrong = [v for v in plain if isinstance(v, bool) or not isinstance(v, int)]
     if wrong:
         raise InvalidRequest(

@@ -57,7 +57,7 @@ class RunMetrics:
     forget_acc_before: float
     """The same in the original network."""
     forget_mass: float
-    """Mean probability, 0 to 1, that they still give what they should no longer be."""
+    """Mean probability, 0 to 1, that the network still gives their removed classes."""
     predicted_kl: float
     """Change of retained predictions as the guide predicts it; 0 for the paper's step, by its Theorem 1."""
     retained_kl: float

@@ -16,7 +16,6 @@ from unsc.batches import Batch
 from unsc.bench.datasets import Split
 from unsc.layers import find_layers
 from unsc.request import Request
-from unsc.result import Forgotten
 from unsc.steps.budgeted import BudgetedStep, forget_gradients
 from unsc.steps.curvature import LayerCurvature, RetainedCurvature
 from unsc.targets import pseudo_labels
@@ -27,9 +26,11 @@ KEPT = torch.arange(10) != 3
 
 
 @pytest.fixture(scope="module")
-def run(digits: Split, digits_model: nn.Module) -> Forgotten:
-    """A short run, for its curvature."""
-    return forget(digits_model, digits.train, classes=[3], max_passes=1)
+def curvature(digits: Split, digits_model: nn.Module) -> RetainedCurvature:
+    """Of a short run."""
+    guide = forget(digits_model, digits.train, classes=[3], max_passes=1).guide
+    assert isinstance(guide, RetainedCurvature)
+    return guide
 
 
 def parts(split: Split, model: nn.Module) -> tuple[Batch, Tensor, Watch]:
@@ -72,12 +73,12 @@ def test_gradients_are_those_of_the_divergence_from_the_targets(digits: Split, d
 
 @pytest.mark.parametrize("factor", [1.0, 1e-6])
 def test_no_step_moves_retained_predictions_beyond_its_bound(
-    digits: Split, digits_model: nn.Module, run: Forgotten, factor: float
+    digits: Split, digits_model: nn.Module, curvature: RetainedCurvature, factor: float
 ) -> None:
     """The root of the measured KL grows by at most twice the root of the budget, however wrong the curvature is."""
     batch, targets, watch = parts(digits, digits_model)
     model = copy.deepcopy(digits_model)
-    step = BudgetedStep(model, find_layers(model).layers, scaled(run.guide, factor), watch, budget=BUDGET)
+    step = BudgetedStep(model, find_layers(model).layers, scaled(curvature, factor), watch, budget=BUDGET)
     loss, length = forget_gradients(model, step.layers, batch, targets)[0], 0.0
     for _ in range(10):
         step(batch, targets)
@@ -88,10 +89,10 @@ def test_no_step_moves_retained_predictions_beyond_its_bound(
     assert forget_gradients(model, step.layers, batch, targets)[0] < loss
 
 
-def test_a_wrong_metric_is_caught(digits: Split, digits_model: nn.Module, run: Forgotten) -> None:
+def test_a_wrong_curvature_is_caught(digits: Split, digits_model: nn.Module, curvature: RetainedCurvature) -> None:
     """With sensitivities a million times too small the unchecked step ruins the network; the checked one does not."""
     batch, targets, watch = parts(digits, digits_model)
-    wrong = scaled(run.guide, 1e-6)
+    wrong = scaled(curvature, 1e-6)
     ruined, model = copy.deepcopy(digits_model), copy.deepcopy(digits_model)
     layers = find_layers(model).layers
     _, gradients = forget_gradients(ruined, layers, batch, targets)

@@ -31,6 +31,7 @@ def command(
     out: Annotated[Path | None, typer.Option(help="Folder; a comparison in it is resumed.")] = None,
 ) -> None:
     """Compare methods, all tuned and measured in the same way; a comparison that was stopped is resumed."""
+    from unsc.cli.tables import show_results
     from unsc.compare import Config, chosen_methods, compare
     from unsc.compare.render import write_report
     from unsc.loading.code import import_callable
@@ -40,6 +41,6 @@ def command(
     config = Config(data, chosen_methods(methods), trials, seed, tune_tries, tune_seconds, shadows, names(metrics))
     folder = out or Path("runs") / f"compare-{data.replace(':', '-')}"
     finished = compare(config, folder, jobs=jobs, progress=bar)
-    write_report(finished, shlex.join(["unsc", *sys.argv[1:]]), Console())
+    show_results(write_report(finished, shlex.join(["unsc", *sys.argv[1:]])), Console())
     written(folder, "report.md", "scorecard.png", "results.json", "results.csv", "config.json")
     fail(finished.failed)

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import Dataset, Subset
 
 from unsc.batches import Batch
-from unsc.datasets import Data, as_source, check_map_style, read, read_labels
+from unsc.datasets import Data, as_source, check_map_style, read, read_labels, size_of
 from unsc.errors import InvalidData, InvalidRequest, UnscError
 from unsc.evaluation.shared.case import Case, Part
 from unsc.evaluation.shared.fooled import fooled_by
@@ -105,13 +105,13 @@ def audit(
 def _check_not_empty(**datasets: Dataset) -> None:
     for name, dataset in datasets.items():
         check_map_style(dataset)
-        if len(dataset) == 0:  # type: ignore[arg-type]
+        if size_of(dataset) == 0:
             raise InvalidData(f"the {name} data has no samples; give at least one of every class")
 
 
 def _parts(request: Request, *, train: Dataset, test: Dataset) -> dict[Part, Batch]:
     """The samples that go and that stay, of train and of test, checked to be some of known classes."""
-    of_train, of_test = (read(dataset, range(len(dataset))) for dataset in (train, test))  # type: ignore[arg-type]
+    of_train, of_test = (read(dataset, range(size_of(dataset))) for dataset in (train, test))
     goes_of_train, goes_of_test = (of_classes(batch.labels, request.classes) for batch in (of_train, of_test))
     parts: dict[Part, Batch] = {
         "forget_train": of_train[goes_of_train],
@@ -132,7 +132,7 @@ def _parts(request: Request, *, train: Dataset, test: Dataset) -> dict[Part, Bat
 
 def _count(models: dict[str, nn.Module | None], train: Dataset) -> int:
     """How many classes the models know; it must be the same number for all."""
-    few = read(train, range(min(4, len(train))))  # type: ignore[arg-type]
+    few = read(train, range(min(4, size_of(train))))
     counts = {name: count_classes(working_copy(m), few) for name, m in models.items() if m is not None}
     if len(set(counts.values())) > 1:
         raise InvalidRequest(f"the models know different numbers of classes, {counts}; give models of the same classes")

@@ -24,7 +24,8 @@ def command(
 ) -> None:
     """Our step and the paper's: each class forgotten in turn, and single records."""
     from unsc.bench.steps.run import run_steps
+    from unsc.cli.tables import show_grid
 
     read_from(folder)
     for grid in run_steps(names or (), out, checkpoint=checkpoint, fresh=fresh, progress=bar):
-        grid.show(Console())
+        show_grid(grid, Console())
