@@ -65,6 +65,20 @@ def test_a_prepared_guide_forgets_a_class(
     assert result.metrics.seconds > 0
 
 
+def test_a_curvature_is_prepared_from_loaders(digits: Split, digits_model: nn.Module) -> None:
+    """Its eigenvalues add up to the mean energy of retained rows, and steps under it forget the class."""
+    forgotten, fitted, check = loaders(digits)
+    guide = unsc.retained_curvature(digits_model, fitted, check=check, forgotten=forgotten, forget=[3])
+    moments = unsc.collect_moments(digits_model, fitted, num_classes=10, samples_per_class=10**6)
+    assert guide.samples == sum(moments.samples.values())
+    for name, moment in moments.pooled(moments.by_class).items():
+        total = guide.layers[name].values.double().sum().item()
+        assert total == pytest.approx(moment.trace().sum().item() / guide.samples, rel=1e-4)
+    result = unlearn(digits_model, forgotten, guide, retained=check, forget=[3])
+    assert result.ok and accuracy(result.model, digits)[1] == 0
+    assert accuracy(result.model, digits)[0] >= accuracy(digits_model, digits)[0] - 0.01
+
+
 def test_the_weights_stay_in_the_null_space(digits: Split, digits_model: nn.Module, space: unsc.NullSpace) -> None:
     """Whatever optimizer the user gives, rows of the retained basis give what they gave."""
     forgotten, _, check = loaders(digits)

@@ -24,6 +24,7 @@ from unsc.compare.networks import Networks
 from unsc.compare.plan import trials, tuning
 from unsc.compare.render import headline, report, write_report
 from unsc.compare.results import Results
+from unsc.datasets import size_of
 from unsc.errors import Diverged, InvalidData, InvalidRequest
 from unsc.methods import Problem, Range, method, methods
 
@@ -170,7 +171,7 @@ def test_fewer_samples_are_judged_and_retained_if_so_asked(registered: None, tmp
     sizes = []
 
     def counts(problem: Problem) -> nn.Module:
-        sizes.append((len(problem.forget), len(problem.retain)))  # type: ignore[arg-type]
+        sizes.append((size_of(problem.forget), size_of(problem.retain)))
         return problem.copy()
 
     method(needs=())(counts)
