@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 CLASSES = 4
+M = TypeVar("M", bound=nn.Module)
 
 
 def blobs(each: int = 40, classes: int = CLASSES) -> TensorDataset:
@@ -25,13 +27,18 @@ def network(outputs: int = CLASSES) -> nn.Sequential:
     return nn.Sequential(nn.Linear(6, 24), nn.ReLU(), nn.Linear(24, outputs))
 
 
+def samples(data: TensorDataset) -> list[tuple[Tensor, ...]]:
+    """The same points as a list."""
+    return [data[i] for i in range(len(data))]
+
+
 def learned(
-    model: nn.Module,
+    model: M,
     data: TensorDataset,
     loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy,
     of_output: Callable[..., Tensor] = lambda output: output,
     steps: int = 60,
-) -> nn.Module:
+) -> M:
     """`model` after some steps on all of the data, in evaluation mode."""
     x, y = data.tensors
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)

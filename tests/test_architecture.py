@@ -19,7 +19,9 @@ ROOMS = ("core", "methods", "evaluation", "compare", "bench", "cli")
 CORE = (
     ("errors", "checks", "progress", "cost", "extras"),
     ("storage", "loading"),
-    ("batches", "datasets", "logits"),
+    ("wrappers", "batches"),
+    ("forms", "names"),
+    ("datasets", "logits"),
     ("layers",),
     ("models", "features", "coverage"),
     ("moments", "collect"),

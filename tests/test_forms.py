@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from blobs import blobs, learned, network
+from blobs import blobs, learned, network, samples
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import ConcatDataset, DataLoader, Subset, SubsetRandomSampler
@@ -217,7 +217,7 @@ def test_a_sample_that_cannot_be_read_is_named() -> None:
             return super().__getitem__(i)
 
     with pytest.raises(InvalidData, match=r"sample 2 .*OSError: truncated file"):
-        unsc.forget(network(), Broken(blobs()), classes=[3])
+        unsc.forget(network(), Broken(samples(blobs())), classes=[3])
 
 
 def test_what_is_made_of_a_source_knows_its_form() -> None:
@@ -236,11 +236,11 @@ def test_batches_come_from_data_of_any_kind(kind: str) -> None:
 
     class Stream(torch.utils.data.IterableDataset[Any]):
         def __iter__(self) -> Any:
-            return iter(list(data))
+            return iter(samples(data))
 
     given: dict[str, Any] = {
         "data set": data,
-        "samples": list(data),
+        "samples": samples(data),
         "loader": DataLoader(data, 50),
         "batches": list(DataLoader(data, 50)),
         "dicts": rows(),

@@ -71,7 +71,7 @@ print(json.dumps({name: file for name, file in later.items() if file}))
     done = python(code, absent=())
     assert done.returncode == 0, done.stderr
     loaded = json.loads(done.stdout)
-    others = {name for name in loaded if name.partition(".")[0] not in {"unsc", *sys.stdlib_module_names}}
+    others = {name for name in loaded if name.partition(".")[0] not in {"unsc", "torch", *sys.stdlib_module_names}}
     assert others == set()
     rooms = {name.split(".")[1] for name in loaded if name.startswith("unsc.")}
     assert rooms & {"methods", "evaluation", "compare", "bench", "cli"} == set()

@@ -150,8 +150,8 @@ def test_small_outputs_of_a_linear_layer_are_logits() -> None:
     """They are from 0 to 1 here by chance; nothing bounds them."""
     model = network(2)
     with torch.no_grad():
-        model[2].weight.mul_(1e-3)
-        model[2].bias.fill_(0.3)
+        model.get_parameter("2.weight").mul_(1e-3)
+        model.get_parameter("2.bias").fill_(0.3)
     assert count_classes(working_copy(model), Batch(torch.randn(4, 6), Y)) == 2
 
 
@@ -185,7 +185,7 @@ def test_logits_that_cannot_be_taken_are_said_to_be() -> None:
     with pytest.raises(UnsupportedModel, match=r"a tuple \(IndexError"):
         unsc.forget(Ending(lambda z: (z,)), blobs(), classes=[3], logits=lambda output: output[1])
     with pytest.raises(UnsupportedModel, match="returned a int"):
-        unsc.forget(Ending(lambda z: (z,)), blobs(), classes=[3], logits=len)
+        unsc.forget(Ending(lambda z: (z,)), blobs(), classes=[3], logits=len)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("squeezed", [True, False])

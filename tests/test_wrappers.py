@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,17 +26,24 @@ def data() -> TensorDataset:
 
 
 @pytest.fixture(scope="module")
-def model(data: TensorDataset) -> nn.Module:
+def model(data: TensorDataset) -> nn.Sequential:
     """Knows all four classes. Tests must not change it."""
     return learned(network(), data)
 
 
 @pytest.fixture
 def one_process(tmp_path: Path) -> Iterator[None]:
-    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
-    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    where = (tmp_path / "store").as_uri()
+    torch.distributed.init_process_group("gloo", init_method=where, rank=0, world_size=1)
     yield
     torch.distributed.destroy_process_group()
+
+
+def compiled(model: nn.Module, backend: Any) -> nn.Module:
+    """`torch.compile` gives modules for modules, which its type does not say."""
+    found = torch.compile(model, backend=backend)
+    assert isinstance(found, nn.Module)
+    return found
 
 
 def forgotten_alike(wrapped: nn.Module, model: nn.Module, data: TensorDataset) -> nn.Module:
@@ -62,8 +70,7 @@ def test_a_compiled_model_comes_back_compiled(model: nn.Module, data: TensorData
         seen.append(len(graph.graph.nodes))
         return graph.forward
 
-    compiled = torch.compile(model, backend=backend)
-    forgotten_alike(compiled, model, data)
+    forgotten_alike(compiled(model, backend), model, data)
     assert seen, "the result was called, but not compiled"
 
 
@@ -87,21 +94,21 @@ def test_distributed_data_parallel_comes_back_distributed(
 
 
 def test_wrappers_may_be_nested(model: nn.Module, data: TensorDataset) -> None:
-    compiled = torch.compile(DataParallel(model), backend="eager")
-    inner, rewrap = unwrapped(compiled)
+    wrapped = compiled(DataParallel(model), "eager")
+    inner, rewrap = unwrapped(wrapped)
     assert inner is model
     again = rewrap(network())
-    assert type(again) is type(compiled)
-    assert isinstance(again._orig_mod, DataParallel)
+    assert type(again) is type(wrapped)
+    assert isinstance(again.get_submodule("_orig_mod"), DataParallel)
 
 
-def test_compiled_parts_are_edited_and_stay_compiled(model: nn.Module, data: TensorDataset) -> None:
+def test_compiled_parts_are_edited_and_stay_compiled(model: nn.Sequential, data: TensorDataset) -> None:
     """Their layers are seen as those of the rest are."""
-    compiled = torch.compile(nn.Sequential(model[0], model[1]), backend="eager")
-    result = unsc.forget(nn.Sequential(compiled, model[2]), data, classes=[3], max_passes=2)
+    part = compiled(nn.Sequential(model[0], model[1]), "eager")
+    result = unsc.forget(nn.Sequential(part, model[2]), data, classes=[3], max_passes=2)
     plain = unsc.forget(model, data, classes=[3], max_passes=2)
     assert result.frozen == {}
-    assert type(result.model[0]) is type(compiled)
+    assert type(result.model.get_submodule("0")) is type(part)
     for ours, theirs in zip(result.model.parameters(), plain.model.parameters(), strict=True):
         assert torch.equal(ours, theirs)
 
@@ -113,7 +120,7 @@ def test_each_module_keeps_its_mode(model: nn.Module, training: bool) -> None:
     wrapped.training = training
     again = unwrapped(wrapped).rewrap(network().eval())
     assert again.training == training
-    assert not any(module.training for module in again.module.modules())
+    assert not any(module.training for module in again.get_submodule("module").modules())
 
 
 def test_a_pruned_model_is_refused_until_its_mask_is_permanent(model: nn.Module, data: TensorDataset) -> None:
@@ -145,5 +152,6 @@ def test_a_scripted_model_is_refused(model: nn.Module) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch says that there are newer ways
         scripted = torch.jit.trace(model, torch.zeros(2, 6))
+    assert isinstance(scripted, nn.Module)
     with pytest.raises(UnsupportedModel, match=r"TorchScript.*scripted or traced from"):
         check_editable(scripted)

@@ -99,7 +99,11 @@ def batches_of(
     """All samples of a loader, of a data set or of a list of samples, in batches that `model` takes."""
     form = form_for(model, data, label_key=label_key, collate_fn=collate_fn)
     if isinstance(data, IterableDataset):
-        data = DataLoader(data, batch_size=_BATCH, collate_fn=lambda rows: form.batch(rows, range(len(rows))))
+
+        def collate(rows: list[Any]) -> Batch:
+            return form.batch(rows, range(len(rows)))
+
+        data = DataLoader(data, batch_size=_BATCH, collate_fn=collate)
     if _gives_samples(data, form):
         source = as_source(data, model, label_key=label_key, collate_fn=collate_fn)
         yield from read_batches(source, torch.arange(len(source)), size=_BATCH)

@@ -90,7 +90,7 @@ def check_not_sigmoid(model: nn.Module, batch: Batch) -> None:
     They are known to be if the user says which part of the output they are, or if they come straight out of a linear
     layer, which has no bounds.
     """
-    if any(isinstance(hook, AsLogits) for hook in model._forward_hooks.values()):
+    if any(isinstance(hook, AsLogits) for hook in model._forward_hooks.values()):  # pyright: ignore[reportPrivateUsage]
         return
     few = batch[torch.arange(min(_LOOKED_AT, len(batch)))].for_model(model)
     with torch.enable_grad():

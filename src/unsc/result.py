@@ -88,6 +88,7 @@ class RunMetrics:
         """What `to_dict` gave, beside which there may be other values."""
         own: dict[str, Any] = {f.name: values[f.name] for f in fields(cls)}
         own["history"] = [Check(**check) for check in own["history"]]
+        own["edited"] = Coverage(**own["edited"])
         return cls(**own)
 
     def __getitem__(self, name: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -38,10 +39,14 @@ def unwrapped(model: nn.Module) -> Unwrapped:
         compiled: Rewrap = model.dynamo_ctx  # type: ignore[assignment]  # it has the settings, and compiles any module
         return _inside(model, model.get_submodule("_orig_mod"), compiled)
     if isinstance(model, DataParallel):
-        return _inside(model, model.module, lambda inner: _parallel(model, inner))
+        return _inside(model, model.module, partial(_parallel, model))
     if isinstance(model, DistributedDataParallel):
-        return _inside(model, model.module, lambda inner: _distributed(model, inner))
-    return Unwrapped(model, lambda inner: inner)
+        return _inside(model, model.module, partial(_distributed, model))
+    return Unwrapped(model, _as_it_is)
+
+
+def _as_it_is(model: nn.Module) -> nn.Module:
+    return model
 
 
 def _inside(wrapper: nn.Module, content: nn.Module, wrap: Rewrap) -> Unwrapped:
@@ -116,7 +121,8 @@ def check_editable(model: nn.Module) -> None:
     pruned, quantised, scripted = [], [], []
     for path, module in model.named_modules():
         name = path or type(module).__name__
-        if any(isinstance(hook, BasePruningMethod) for hook in module._forward_pre_hooks.values()):
+        hooks = module._forward_pre_hooks.values()  # pyright: ignore[reportPrivateUsage]
+        if any(isinstance(hook, BasePruningMethod) for hook in hooks):
             pruned.append(name)
         if isinstance(module, torch.jit.ScriptModule):
             scripted.append(name)
