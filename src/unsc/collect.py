@@ -1,10 +1,18 @@
-"""Stream the rows of a model's layers into moments, a batch at a time: the one way to do so."""
+"""Stream the rows of a model's layers into moments, a batch at a time: the one way to do so.
+
+A moment of d columns is known well from a few times d rows, while a convolution gives one row for each position of
+each sample. A `RowBudget` says how many rows to take; which ones is drawn at random, evenly over samples and
+positions, and they are weighted so that the estimate is unbiased.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from unsc.batches import Batch
@@ -20,27 +28,62 @@ CHUNK_BYTES = 256 << 20
 """Memory for the rows of one layer at a time, unless told otherwise."""
 
 
+@dataclass(frozen=True)
+class RowBudget:
+    """How many rows of each layer a moment of `samples` samples is made from, drawn by a generator."""
+
+    samples: int
+    generator: torch.Generator
+    per_column: int = 16
+
+    def share(self, layer: Layer, samples: int) -> int:
+        """Rows to draw from so many of the samples: one of each sample at least."""
+        return max(samples, math.ceil(self.per_column * layer.columns * samples / self.samples))
+
+
+def draw_rows(rows: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """At most `count` of the rows (groups, n, columns), scaled so that the expected moment is that of all of them.
+
+    The rows are cut into `count` runs of equal length, up to one row, and one row of each run is drawn. They come
+    sample by sample, position by position, so this spreads the drawn ones evenly over both. A row that stands for
+    a run of m rows is multiplied by the root of m.
+    """
+    n = rows.shape[1]
+    if count >= n:
+        return rows
+    edges = torch.arange(count + 1) * n // count
+    length = edges.diff()
+    drawn = edges[:-1] + (torch.rand(count, generator=generator, dtype=torch.float64) * length).long()
+    return rows[:, drawn.to(rows.device)] * length.sqrt().to(rows)[:, None]
+
+
 def collect(
     model: nn.Module,
     layers: Iterable[Layer],
     batches: Iterable[Batch],
     *,
     into: dict[str, Moment] | None = None,
+    rows: RowBudget | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     advance: Advance = lambda: None,
 ) -> dict[str, Moment]:
     """The moment of all samples in `batches`, by layer name, added to those in `into` if there are any.
 
-    `model` is in evaluation mode. Needs memory for one moment of each layer, one batch, and `chunk_bytes`.
+    `model` is in evaluation mode. With a budget of `rows` the moments are unbiased estimates, else exact. Needs
+    memory for one moment of each layer, one batch, and `chunk_bytes`.
     """
     layers = tuple(layers)
     moments = {x.name: Moment(x.groups, x.columns) for x in layers} if into is None else into
+    samples = 0
 
-    def receive(layer: Layer, rows: Tensor) -> None:
-        moments[layer.name].update(rows)
+    def receive(layer: Layer, found: Tensor) -> None:
+        if rows is not None:
+            found = draw_rows(found, rows.share(layer, samples), rows.generator)
+        moments[layer.name].update(found)
 
     with observe(model, layers, receive, chunk_bytes=chunk_bytes):
         for batch in batches:
+            samples = len(batch)
             check_logits(logits_of(model, batch.for_model(model)))
             advance()
     return moments
