@@ -54,7 +54,7 @@ def draw_rows(rows: Tensor, count: int, generator: torch.Generator) -> Tensor:
     edges = torch.arange(count + 1) * n // count
     length = edges.diff()
     drawn = edges[:-1] + (torch.rand(count, generator=generator, dtype=torch.float64) * length).long()
-    return rows[:, drawn.to(rows.device)] * length.sqrt().to(rows)[:, None]
+    return rows[:, drawn.to(rows.device)] * length.to(rows).sqrt()[:, None]
 
 
 def collect(

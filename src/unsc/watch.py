@@ -23,6 +23,7 @@ _UNCERTAINTY = 0.1
 """Softened predictions p have a mean of `1 - sum p**2` of at least this."""
 
 
+_DRIFT_SAMPLES = 512
 _SURE = 3.0
 """A mean that is this many standard errors away from a limit is on its own side of it."""
 
@@ -137,7 +138,8 @@ def drift(
 ) -> dict[str, float]:
     """How far each layer's outputs moved on retained rows (Theorem 1, measured), relative to their size.
 
-    `||R (W - W0).T|| / ||R W0.T||` in Frobenius norm, with R the rows that `retained` has in the original network.
+    `||R (W - W0).T|| / ||R W0.T||` in Frobenius norm, with R the rows that `retained` has in the original network: its
+    first batches, up to 512 samples, since a ratio of sums over all their rows is steady long before.
     """
     layers = tuple(layers)
     before, after = dict(original.named_parameters()), dict(model.named_parameters())
@@ -149,7 +151,11 @@ def drift(
         for i, matrix in enumerate(weights[layer.name]):
             sums[layer.name][i] += (rows @ matrix.mT).double().square().sum().item()
 
+    seen = 0
     with observe(original, layers, receive):
         for batch in retained:
             logits_of(original, batch.for_model(original))
+            seen += len(batch)
+            if seen >= _DRIFT_SAMPLES:
+                break
     return {name: (moved / size) ** 0.5 if size > 0 else 0.0 for name, (moved, size) in sums.items()}

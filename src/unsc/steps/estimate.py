@@ -1,9 +1,9 @@
 """Estimate the retained curvature from as many samples as it takes.
 
 The moment of all retained data is wanted, not that of each class, so the number of samples does not grow with the
-number of classes: they are taken from all classes in turn. Whether they were enough, other samples tell: where these
-charge a layer's first step much more than was predicted, twice as many are taken for that layer, until they agree
-or there are no more.
+number of classes: they are taken from all classes in turn. Whether they were enough, other samples tell. A poor
+estimate does not show in what it predicts, since the damping makes up for it, but in steps that buy less: as long as
+twice the samples buy a layer's first step clearly more forgetting for its cost, twice as many are taken for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from unsc.errors import InvalidData
 from unsc.layers import Layer
 from unsc.moments import Moment
 from unsc.progress import Advance, Progress, quiet
-from unsc.steps.curvature import LayerCurvature, RetainedCurvature, assemble, sensitivities
+from unsc.steps.curvature import LayerCurvature, RetainedCurvature, assemble, sensitivities, worth
 from unsc.task import BATCH, RetainFit, Task
 
 
@@ -28,15 +28,15 @@ from unsc.task import BATCH, RetainFit, Task
 class Effort:
     """How much of the retained data to look at."""
 
-    samples: int = 1024
-    """Samples to fit at first, of all classes together."""
+    samples: int = 512
+    """Samples to fit at first, of all classes together; each layer takes twice as many at least."""
     check_samples: int = 256
     """Other samples that the damping is chosen on."""
     sensitivity_samples: int = 512
     rows_per_column: int | None = 16
     """Rows that a moment is made from, for each of its columns; None for all."""
-    agreement: float = 1.5
-    """Held-out over predicted cost from which on more samples are taken."""
+    improvement: float = 1.1
+    """Times more forgetting for its cost that twice the samples must buy, for yet more to be taken."""
 
 
 SPARING = Effort()
@@ -92,14 +92,17 @@ def estimate(
     drawn = fit.draw(effort.sensitivity_samples, _SENSITIVITY_BATCH, generator)
     b = sensitivities(task.original, task.layers, drawn, moments.by_layer, goal, task.watch, generator=generator)
     made: dict[str, LayerCurvature] = {}
+    bought = dict.fromkeys(moments.by_layer, 0.0)
     doubtful: Sequence[Layer] = task.layers
     while True:
         made |= assemble(doubtful, moments.by_layer, check.by_layer, (goal, check.samples), b, gradients).layers
-        doubtful = [x for x in doubtful if made[x.name].sensitivity > effort.agreement * b[x.name]]
+        now = {x.name: worth(made[x.name], gradients[x.name], check.by_layer[x.name], check.samples) for x in doubtful}
+        doubtful = [x for x in doubtful if now[x.name] > effort.improvement * bought[x.name]]
         if not doubtful or goal == len(order.labels):
             return RetainedCurvature({x.name: made[x.name] for x in task.layers}, goal)
+        bought |= now
         seen, goal = goal, min(2 * goal, len(order.labels))
-        with progress("more moments", goal - seen) as advance:
+        with progress("moments", goal - seen) as advance:
             moments.add(doubtful, order.read(fit, seen, goal), goal - seen, advance)
 
 
