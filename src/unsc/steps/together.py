@@ -84,7 +84,7 @@ class Together:
         size = gram.diagonal().clamp(min=1e-300).sqrt()
         excess = gram.diagonal() / predicted.clamp(min=1e-300)
         # A part without any effect here is not free: the samples were few.
-        return cls(excess.clamp(min=1e-3), gram / size[:, None] / size)
+        return cls(excess.clamp(min=1e-3 * excess.max().item()), gram / size[:, None] / size)
 
     def costs(self, predicted: Tensor) -> Tensor:
         """F (parts, parts) for parts that are predicted to cost so much each."""
