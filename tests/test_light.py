@@ -24,7 +24,9 @@ import sys
 from importlib.machinery import PathFinder
 
 find = PathFinder.find_spec
-PathFinder.find_spec = lambda name, *more: None if name.partition(".")[0] in {absent!r} else find(name, *more)
+PathFinder.find_spec = staticmethod(
+    lambda name, *more: None if name.partition(".")[0] in {absent!r} else find(name, *more)
+)
 """
 """Makes the import system find none of these packages, just as if they were not installed."""
 
