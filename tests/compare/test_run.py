@@ -332,7 +332,7 @@ def test_a_lost_process_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: 
             return future
 
     monkeypatch.setattr(run_module, "ProcessPoolExecutor", Killed)
-    with pytest.raises(InvalidRequest, match=r"a process was ended from outside.*run the same again"):
+    with pytest.raises(InvalidRequest, match=r"a process was killed.*run the same again"):
         compare(QUICK, tmp_path / "run")
 
 

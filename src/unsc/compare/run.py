@@ -156,8 +156,8 @@ def _workers(
         yield work
     except BrokenProcessPool as e:
         raise InvalidRequest(
-            "a process was ended from outside, perhaps for want of memory; what is done is kept: run the same again, "
-            "with fewer --jobs if it was the memory"
+            "a process was killed, perhaps because memory ran out; what is done is kept: run the same again, with "
+            "fewer --jobs if memory is short"
         ) from e
     finally:
         pool.shutdown(cancel_futures=True)
