@@ -23,7 +23,7 @@ help:
 	@echo "Another Python: make demo PYTHON=python3.12"
 
 demo: $(INSTALLED)
-	@$(BIN)/unsc demo
+	@$(BIN)/unsc demo --overwrite
 
 test: $(INSTALLED)
 	$(BIN)/ruff check .

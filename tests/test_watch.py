@@ -146,7 +146,7 @@ def test_a_decision_on_few_samples_is_the_one_on_all(factor: float) -> None:
 def test_a_broken_network_is_not_looked_at_twice() -> None:
     broken = network()
     with torch.no_grad():
-        broken[0].weight[0, 0] = math.nan
+        broken.get_parameter("0.weight")[0, 0] = math.nan
     found = Watch(network(), many(), ALL, quick=32).kl_against(broken, 0.1)
     assert math.isnan(found.mean)
     assert found.samples == 32

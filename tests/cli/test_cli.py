@@ -13,10 +13,11 @@ import pytest
 import tiny_scenario
 import torch
 from torch import nn
+from typer.main import get_command
 
 import unsc
 from unsc import cli
-from unsc.cli import commands
+from unsc.cli import commands, tables
 from unsc.methods import methods
 from unsc.methods.shared import registry
 from unsc.storage.files import save_tensors
@@ -94,10 +95,12 @@ def test_misuse_of_options_has_the_same_exit_code(command, words: tuple[str, ...
     assert code == 2 and "Usage" in err
 
 
-def test_an_interrupt_ends_quietly(command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_of_what_does_not_resume(command, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(tables, "about_metrics", interrupted)
+    assert command("metrics") == (130, "", "stopped; nothing was written\n")
     monkeypatch.setattr(commands, "app", interrupted)
     assert command("metrics") == (130, "", "")
 
@@ -122,11 +125,49 @@ def test_an_audit_says_what_was_not_measured(command, weights: Path) -> None:
     code, out, _ = command(
         "audit", "--model", "tiny.safetensors", "--network", "tiny_scenario:network", "--forgotten", "1,2", *TINY
     )
-    assert code == 0 and "Written to runs/audit.json" in out
+    assert code == 0 and "Written to runs/audit-tiny_scenario-make/tiny.json" in out
     line = next(x for x in out.splitlines() if "js_forget" in x)
     assert line.startswith("Not measured: ") and line.endswith("(retrained=...)")
-    content = json.loads((weights / "runs/audit.json").read_text())
+    content = json.loads((weights / "runs/audit-tiny_scenario-make/tiny.json").read_text())
     assert content["forgotten"] == [1, 2] and "forget_test_acc" in content["values"]
+
+
+def test_a_result_is_not_overwritten_in_silence(command, weights: Path) -> None:
+    """A file or a folder is named; a result in it is refused at once, and replaced if so asked."""
+    words = ("audit", "--model", "original.pt", *DIGITS, "--metrics", "forget_test_acc", "--out", "mine")
+    (weights / "mine").mkdir()
+    code, out, err = command(*words)
+    assert (code, err) == (0, "") and "Written to mine/original.json" in out
+    before = (weights / "mine/original.json").read_text()
+    code, out, err = command(*words, "--seed", "1")
+    assert (code, out) == (2, "") and "mine/original.json exists already" in err and "--overwrite" in err
+    assert (weights / "mine/original.json").read_text() == before
+    assert command(*words[:-1], "mine/original.json")[0] == 2
+    (weights / "mine/original.json").write_text("old")
+    assert command(*words, "--overwrite")[0] == 0
+    assert json.loads((weights / "mine/original.json").read_text())["forgotten"] == [3]
+    code, out, _ = command(*words[:-1], "new")  # no ending: a folder, though it is not there yet
+    assert code == 0 and (weights / "new/original.json").exists()
+    code, out, err = command(*words[:-1], "original.pt/audit.json")
+    assert code == 2 and err.startswith("error: ") and "original.pt" in err
+
+
+def test_an_earlier_demo_is_not_overwritten_in_silence(command, tmp_path: Path) -> None:
+    (tmp_path / "runs/demo").mkdir(parents=True)
+    (tmp_path / "runs/demo/config.json").write_text('{"kind": "demo"}')
+    code, out, err = command("demo")
+    assert (code, out) == (2, "") and "runs/demo exists already" in err and "--overwrite" in err
+
+
+def test_whatever_is_run_goes_to_one_place() -> None:
+    """Every default is below `runs`, where git looks away; `results` holds what is committed, and is named by hand."""
+    defaults = []
+    pending = [get_command(commands.app)]
+    while pending:
+        one = pending.pop()
+        pending += getattr(one, "commands", {}).values()
+        defaults += [p.default for p in one.params if p.name in ("out", "work") and p.default is not None]
+    assert len(defaults) >= 8 and all(Path(default).parts[0] == "runs" for default in defaults)
 
 
 @pytest.mark.parametrize(
@@ -152,12 +193,19 @@ def test_mistakes_in_an_audit_are_messages(command, weights: Path, words: tuple[
 def test_tuning_end_to_end(command, tmp_path: Path) -> None:
     code, out, err = command("tune", "gradient_ascent", *TINY, "--trials", "2", "--seed", "1")
     assert (code, err) == (0, "") and "On test data, once: retain" in out
-    content = json.loads((tmp_path / "runs/tune/gradient_ascent.json").read_text())
+    path = tmp_path / "runs/tune-tiny_scenario-make/gradient_ascent.json"
+    content = json.loads(path.read_text())
     assert len(content["tries"]) == 2 and set(content["test"]) == {"retain_acc", "forget_acc"}
     chosen = max(content["tries"], key=lambda one: one["score"])
     assert content["chosen"] == chosen["settings"]
-    code, _, err = command("tune", "finetune", *TINY, "--seed", "1", "--out", "runs/tune/gradient_ascent.json")
-    assert code == 2 and "holds the tuning of gradient_ascent" in err
+    other = ("tune", "finetune", *TINY, "--tries", "1", "--seed", "1", "--out", path)
+    code, _, err = command(*other)
+    assert code == 2 and "holds the tuning of gradient_ascent" in err and "--overwrite" in err
+    assert json.loads(path.read_text()) == content
+    assert command(*other, "--overwrite")[0] == 0
+    assert json.loads(path.read_text())["method"] == "finetune"
+    code, out, _ = command("tune", "finetune", *TINY, "--tries", "1", "--out", tmp_path)
+    assert code == 0 and (tmp_path / "finetune.json").exists()
 
 
 MINE = '''
@@ -221,6 +269,26 @@ def test_an_entry_point_that_fails_is_named(
     code, _, err = command("methods")
     registry._load.cache_clear()
     assert code == 2 and "the method mine_idle of mine_methods:mine_idle cannot be loaded" in err
+
+
+def test_a_method_of_the_datas_module_can_be_tuned(
+    command, installed: Path, fresh_registry: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `compare` finds it."""
+    (installed / "mine_methods.py").rename(installed / "mine_local.py")
+    (installed / "mine-0.1.dist-info/entry_points.txt").unlink()
+    monkeypatch.syspath_prepend(installed)
+    code, out, err = command("tune", "mine_idle", "--data", "mine_local:make", "--tries", "1")
+    sys.modules.pop("mine_local", None)
+    assert (code, err) == (0, "") and "Written to runs/tune-" in out and "/mine_idle.json" in out
+
+
+def test_a_method_of_an_entry_point_can_be_tuned(
+    command, installed: Path, fresh_registry: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(installed)
+    code, out, err = command("tune", "mine_idle", *TINY, "--tries", "1")
+    assert (code, err) == (0, "") and "Written to runs/tune-" in out and "/mine_idle.json" in out
 
 
 def test_a_comparison_end_to_end(installed: Path) -> None:

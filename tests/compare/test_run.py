@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny_scenario
@@ -33,28 +30,39 @@ CONFIG = Config("tiny_scenario:make", ("retrain", "finetune", "logit_mask"), 2, 
 QUICK = replace(CONFIG, trials=1, tune_tries=0, shadows=0)
 
 
-class InThisProcess(Executor):
+class InThisProcess:
     """Does work at once: a process that starts takes longer than all of it."""
 
-    def __init__(self, *args: Any, **keywords: Any) -> None:
+    def __init__(self, do: Callable, count: int) -> None:
+        self.do = do
+
+    def __enter__(self) -> InThisProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         pass
 
-    def submit(self, fn: Callable, /, *args: Any, **keywords: Any) -> Future:
-        future: Future = Future()
-        future.set_result(fn(*args, **keywords))
-        return future
+    def results(self, pieces: Sequence) -> Iterator[tuple]:
+        return ((piece, self.do(piece)) for piece in pieces)
+
+
+class NoProcess:
+    """There is nothing to do."""
+
+    def __init__(self, do: Callable, count: int) -> None:
+        raise AssertionError("processes were started")
 
 
 @pytest.fixture(autouse=True)
 def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "ProcessPoolExecutor", InThisProcess)
+    monkeypatch.setattr(run_module, "Workers", InThisProcess)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """One comparison, never stopped. Tests must not change its folder."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "ProcessPoolExecutor", InThisProcess)
+        patch.setattr(run_module, "Workers", InThisProcess)
         return compare(CONFIG, tmp_path_factory.mktemp("whole") / "run")
 
 
@@ -114,6 +122,19 @@ def test_the_same_again_does_nothing(whole: Finished, tmp_path: Path) -> None:
     compare(CONFIG, folder)
     after = _files(folder)
     assert {name for name in after if after[name] != before.get(name)} == {"config.json"}
+
+
+def test_a_finished_comparison_is_known_to_be_at_once(
+    whole: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its results alone: no process starts, though the networks are gone."""
+    assert whole.measured == 2 * 4
+    folder = _copy(whole, tmp_path)
+    for path in folder.rglob("models/*"):
+        path.unlink()
+    monkeypatch.setattr(run_module, "Workers", NoProcess)
+    again = compare(CONFIG, folder)
+    assert (again.measured, again.failed) == (0, {}) and _values(again) == _values(whole)
 
 
 def test_what_is_missing_is_done_and_nothing_else(whole: Finished, tmp_path: Path) -> None:
@@ -223,6 +244,24 @@ def test_another_comparison_is_not_mixed_in(whole: Finished, tmp_path: Path, cha
     assert list(_files(tmp_path)) == ["config.json"]
 
 
+def test_a_comparison_is_replaced_if_so_asked(tmp_path: Path) -> None:
+    """With all that it wrote, and nothing that somebody else put there; a mistake is found before."""
+    compare(replace(QUICK, seed=3), tmp_path / "run")
+    (tmp_path / "run/notes.txt").write_text("precious")
+    before = _files(tmp_path / "run")
+    with pytest.raises(InvalidRequest, match="no metric"):
+        compare(replace(QUICK, metrics=("forget_tst_acc",)), tmp_path / "run", overwrite=True)
+    assert _files(tmp_path / "run") == before
+    replaced = compare(QUICK, tmp_path / "run", overwrite=True)
+    assert replaced.failed == {} and _values(replaced) == _values(compare(QUICK, tmp_path / "fresh"))
+    assert set(_files(tmp_path / "run")) == {"notes.txt", *_files(tmp_path / "fresh")}
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis/config.json").write_text('{"config": {"chapters": 7}}')
+    with pytest.raises(InvalidRequest, match="name another folder with --out"):
+        compare(QUICK, tmp_path / "thesis", overwrite=True)
+    assert json.loads((tmp_path / "thesis/config.json").read_text()) == {"config": {"chapters": 7}}
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"config": 3}', '{"config": {}}', '{"classes": [3]}'])
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content)
@@ -322,18 +361,6 @@ def test_a_method_that_diverges_on_shadows_has_its_other_metrics(registered: Non
     assert list(cells["fickle"][0]["measured"]["values"]) == ["retain_test_acc"]
     assert cells["fickle"][0]["measured"]["skipped"] == {"ulira_auc": "it diverged on a shadow model"}
     assert list(cells["original"][0]["measured"]["values"]) == ["retain_test_acc", "ulira_auc"]
-
-
-def test_a_lost_process_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    class Killed(InThisProcess):
-        def submit(self, fn: Callable, /, *args: Any, **keywords: Any) -> Future:
-            future: Future = Future()
-            future.set_exception(BrokenProcessPool("terminated abruptly"))
-            return future
-
-    monkeypatch.setattr(run_module, "ProcessPoolExecutor", Killed)
-    with pytest.raises(InvalidRequest, match=r"a process was killed.*run the same again"):
-        compare(QUICK, tmp_path / "run")
 
 
 def test_another_network_of_the_same_name_is_refused(tmp_path: Path) -> None:

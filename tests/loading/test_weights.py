@@ -17,6 +17,7 @@ from torch import nn
 from unsc.compare.scenarios import load_data
 from unsc.datasets import size_of
 from unsc.errors import InvalidData, InvalidRequest, UnscError, UnsupportedModel
+from unsc.loading.code import import_callable
 from unsc.loading.weights import load_model, read_weights
 
 MODULE = """
@@ -27,6 +28,22 @@ from torch.utils.data import TensorDataset
 class Net(nn.Linear):
     def __init__(self):
         super().__init__(3, 2)
+
+class Wrapped(nn.DataParallel):
+    def __init__(self):
+        super().__init__(Net())
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.module, self.inner = nn.Linear(3, 2), nn.ModuleDict({"module": nn.Linear(3, 2)})
+        self.weight = nn.Parameter(torch.zeros(1))
+
+class Clash(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.module = nn.Linear(3, 2)
+        self.weight, self.bias = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
 
 def seven():
     return 7
@@ -77,6 +94,33 @@ def test_weights_of_every_kind_are_read(here: Path, state: dict) -> None:
         model = load_model("brought_module:Net", here / name)
         assert isinstance(model, nn.Linear) and not model.training
         assert _same(model.state_dict(), state)
+
+
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."])
+def test_names_of_wrappers_are_stripped(here: Path, state: dict, prefix: str) -> None:
+    """As `DataParallel` and `torch.compile` save them; and the other way round, into a network that is wrapped."""
+    save_file({prefix + name: tensor for name, tensor in state.items()}, here / "w.safetensors")
+    assert _same(load_model("brought_module:Net", here / "w.safetensors").state_dict(), state)
+    wrapped = load_model("brought_module:Wrapped", here / "w.safetensors")
+    assert _same(wrapped.state_dict(), {f"module.{name}": tensor for name, tensor in state.items()})
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated")
+def test_real_wrappers_save_what_fits(here: Path, state: dict) -> None:
+    model = nn.Linear(3, 2)
+    model.load_state_dict(state)
+    for wrapped in (nn.DataParallel(model), torch.compile(model), torch.compile(nn.DataParallel(model))):
+        torch.save(wrapped.state_dict(), here / "w.pt")
+        assert _same(load_model("brought_module:Net", here / "w.pt").state_dict(), state)
+
+
+def test_a_layer_may_have_a_wrappers_name(here: Path) -> None:
+    """Names that fit are left alone, and those that would become the same are not touched."""
+    for kind in ("Twice", "Clash"):
+        made = import_callable(f"brought_module:{kind}")()
+        own = {name: torch.randn_like(tensor) for name, tensor in made.state_dict().items()}
+        save_file(own, here / "w.safetensors")
+        assert _same(load_model(f"brought_module:{kind}", here / "w.safetensors").state_dict(), own)
 
 
 class Harmful:
@@ -143,6 +187,7 @@ def test_weights_of_another_network_are_refused(here: Path, state: dict) -> None
         {"weight": torch.ones(2, 4), "bias": state["bias"]},
         {"weight": state["weight"]},
         state | {"scale": torch.ones(2)},
+        state | {"module.weight": state["weight"].clone()},
     ):
         save_file(wrong, here / "w.safetensors")
         with pytest.raises(InvalidData, match=r"w\.safetensors does not fit brought_module:Net: "):

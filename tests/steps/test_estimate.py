@@ -33,7 +33,7 @@ def task_of(columns: int = 6, fit: int = 600, hidden: int = 8, spread: float = 0
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(columns, hidden), nn.Tanh(), nn.Linear(hidden, CLASSES)).eval()
     with torch.no_grad():
-        model[0].weight /= torch.logspace(spread, 0, columns)
+        model.get_parameter("0.weight").div_(torch.logspace(spread, 0, columns))
     gone = replace(samples(32, columns, 7, spread), labels=torch.zeros(32, dtype=torch.long))
     request, check = Request(CLASSES, (0,)), [samples(64, columns, s, spread) for s in range(20, 28)]
     layers, _ = editable_layers(model, gone)

@@ -15,13 +15,17 @@ def main() -> None:
             need(package, extra="cli")
     except MissingExtra as e:
         sys.exit(f"error: {e}")
-    from unsc.cli.commands import app
     from unsc.cli.output import complain
 
     try:
+        from unsc.cli.commands import app
+
         app()
     except UnscError as e:
         complain(str(e))
         sys.exit(2)
-    except KeyboardInterrupt:
+    except OSError as e:  # a full disk, a folder that may not be written to
+        complain(f"{e.strerror}: {e.filename}; choose another place" if e.filename else str(e))
+        sys.exit(2)
+    except KeyboardInterrupt:  # before a command has begun
         sys.exit(130)

@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from unsc.errors import InvalidRequest
 
 DATA = "digits; fashion-mnist, svhn, cifar-10 or cifar-100 in the folder UNSC_DATA; or package.module:function."
 """The help of an option that names a scenario."""
+
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a result that is there already.")]
+"""Nothing is overwritten in silence: what was stopped resumes, and anything else is refused without this."""
+
+
+def default_folder(command: str, data: str) -> Path:
+    """Where a command puts what it finds on this data: whatever users run goes to `runs`."""
+    return Path("runs") / f"{command}-{data.replace(':', '-')}"
+
+
+def result_file(out: Path, name: str) -> Path:
+    """The file for a result: `out`, or `name` in it if that is a folder. A name without an ending is a folder's."""
+    return out / name if out.is_dir() or not out.suffix else out
+
+
+def refuse_to_replace(path: Path) -> None:
+    """Refuse a place that holds something already; an empty folder does not."""
+    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+        raise InvalidRequest(f"{path} exists already; name another with --out, or replace it with --overwrite")
 
 
 def numbers(text: str, option: str) -> list[int]:

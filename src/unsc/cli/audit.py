@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 import unsc
-from unsc.cli.arguments import names, numbers
+from unsc.cli.arguments import Overwrite, default_folder, names, numbers, refuse_to_replace, result_file
 from unsc.cli.output import written
 
 
@@ -23,7 +23,8 @@ def command(
     twin: Annotated[Path | None, typer.Option(help="Weights of a second such network, of another seed.")] = None,
     metrics: Annotated[str | None, typer.Option(help="Names separated by commas; all possible by default.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
-    out: Annotated[Path, typer.Option(help="File for the result.")] = Path("runs/audit.json"),
+    out: Annotated[Path | None, typer.Option(help="File or folder; runs/audit-DATA/MODEL.json by default.")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Measure how well a model has forgotten classes, whatever made it forget."""
     from unsc.cli.tables import audit_table, skipped_lines
@@ -31,16 +32,21 @@ def command(
     from unsc.loading.weights import load_model
     from unsc.storage.files import write_json
 
+    path = result_file(out or default_folder("audit", data), f"{model.stem}.json")
+    if not overwrite:
+        refuse_to_replace(path)
     train, test = load_data(data)
     others = {"original": original, "retrained": retrained, "twin": twin}
-    models: dict[str, Any] = {name: load_model(network, path) for name, path in others.items() if path is not None}
+    models: dict[str, Any] = {
+        name: load_model(network, weights) for name, weights in others.items() if weights is not None
+    }
     classes = numbers(forgotten, "--forgotten")
     result = unsc.audit(
         load_model(network, model), train, test, classes=classes, names=names(metrics), seed=seed, **models
     )
-    write_json(out, {"model": model.name, "forgotten": classes, **result.to_dict()})
+    write_json(path, {"model": model.name, "forgotten": classes, **result.to_dict()})
     console = Console()
     console.print(audit_table(result))
     for line in skipped_lines(result.model):
         console.print(line, soft_wrap=True, markup=False)
-    written(out)
+    written(path)

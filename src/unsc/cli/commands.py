@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import typer
+from typer.core import TyperGroup
 
 from unsc.cli import audit, bench, compare, demo, methods, metrics, tune, version
+from unsc.cli.output import stopped
+
+RESUMES = ("tune", "compare", "bench")
+"""The commands that keep what they have done, and resume from there."""
+
+
+class Commands(TyperGroup):
+    """Ctrl-C ends a command with a line that says what is left of it, and with exit code 130."""
+
+    def invoke(self, ctx: typer.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            stopped(resumes=ctx.invoked_subcommand in RESUMES)
+            raise typer.Exit(130) from None
+
 
 app = typer.Typer(
+    cls=Commands,
     add_completion=False,
     no_args_is_help=True,
     help="Make a trained classifier forget, and measure how well it did.",

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from unsc.cli.arguments import DATA, names
+from unsc.cli.arguments import DATA, Overwrite, default_folder, names
 from unsc.cli.output import fail, written
 from unsc.progress import bar
 
@@ -28,7 +28,10 @@ def command(
     metrics: Annotated[str | None, typer.Option(help="Names separated by commas; all by default.")] = None,
     seed: Annotated[int, typer.Option(help="All other seeds follow from it.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Processes; one for each core by default.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder; a comparison in it is resumed.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder, runs/compare-DATA by default; a comparison in it is resumed.")
+    ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Compare methods, all tuned and measured in the same way; a comparison that was stopped is resumed."""
     from unsc.cli.tables import show_results
@@ -39,8 +42,10 @@ def command(
     if ":" in data:
         import_callable(data)  # its module may register methods
     config = Config(data, chosen_methods(methods), trials, seed, tune_tries, tune_seconds, shadows, names(metrics))
-    folder = out or Path("runs") / f"compare-{data.replace(':', '-')}"
-    finished = compare(config, folder, jobs=jobs, progress=bar)
+    folder = out or default_folder("compare", data)
+    finished = compare(config, folder, jobs=jobs, overwrite=overwrite, progress=bar)
+    if not finished.measured:
+        Console().print(f"All results are in {folder} already; nothing was left to do.", soft_wrap=True)
     show_results(write_report(finished, shlex.join(["unsc", *sys.argv[1:]])), Console())
     written(folder, "report.md", "scorecard.png", "results.json", "results.csv", "config.json")
     fail(finished.failed)

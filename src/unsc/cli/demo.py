@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from unsc.cli.arguments import numbers
+from unsc.cli.arguments import Overwrite, numbers, refuse_to_replace
 from unsc.cli.output import written
 from unsc.progress import bar
 
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 def command(
     classes: Annotated[str, typer.Option(help="Digits to forget, separated by commas.")] = "3",
-    out: Annotated[Path, typer.Option(help="Folder for the results; an earlier demo there is replaced.")] = Path(
-        "runs/demo"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"),
     seed: Annotated[int, typer.Option(help="Seed of training and forgetting.")] = 0,
+    overwrite: Overwrite = False,
 ) -> None:
     """Train a small CNN on handwritten digits, forget a class in several ways, and compare."""
     from unsc.bench.demo import demo
 
     chosen = numbers(classes, "--classes")
+    if not overwrite:
+        refuse_to_replace(out)
     rows = demo(chosen, out=out, seed=seed, progress=bar)
     show(rows, chosen, Console())
     written(out, "metrics.json", "config.json", "two checkpoints", "class_accuracy.png")

@@ -20,6 +20,12 @@ def complain(message: str) -> None:
     Console(stderr=True).print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
+def stopped(*, resumes: bool) -> None:
+    """Say, on standard error, what a command that was stopped by Ctrl-C leaves."""
+    left = "the same command resumes" if resumes else "nothing was written"
+    Console(stderr=True).print(f"stopped; {left}", highlight=False)
+
+
 def fail(reasons: Mapping[str, str]) -> None:
     """End with exit code 1 if anything failed, and print what and why; do nothing otherwise."""
     for what, why in reasons.items():

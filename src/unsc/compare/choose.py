@@ -16,19 +16,30 @@ from unsc.storage.files import write_json
 
 
 def choose(
-    method: str, data: str, *, tries: int, seconds: float, seed: int, path: Path, progress: Progress = quiet
+    method: str,
+    data: str,
+    *,
+    tries: int,
+    seconds: float,
+    seed: int,
+    path: Path,
+    overwrite: bool = False,
+    progress: Progress = quiet,
 ) -> tuple[Tuned, dict[str, float]]:
     """What was tried on validation data, and the test accuracy in percent of the choice, computed once.
 
-    Both are written to `path`. A search that was stopped resumes from there.
+    Both are written to `path`. A search that was stopped resumes from there, unless it is to `overwrite` what is there.
     """
-    chosen, where = find(method), scenario(data)
+    where = scenario(data)  # its module may register methods
+    chosen = find(method)
     training, classes = tuning(Config(data, (method,), seed=seed), where.num_classes)
     with progress("training the network", 1) as advance:
         model = where.recipe(where.train, training.seed)
         advance()
     problem = where.problem(model, classes, seed=training.seed)
     validation = where.to_choose_by(classes)
+    if overwrite:
+        path.unlink(missing_ok=True)
     tuned = tune(chosen, problem, validation, tries=tries, seconds=seconds, path=path, progress=progress)
     applied = apply(chosen, problem, **tuned.best.settings)
     if applied.model is None:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cache
-from multiprocessing import get_context, parent_process
+from functools import cache, partial
 from pathlib import Path
-from threading import Thread
 from typing import Literal
 
 import torch
@@ -23,12 +18,17 @@ import torch
 from unsc.compare.comparison import ORIGINAL, RETRAIN, Comparison
 from unsc.compare.judging import Judge
 from unsc.compare.plan import Config, Training, Trial, current_names
+from unsc.compare.workers import Workers
 from unsc.errors import InvalidRequest, UnscError, listing, unknown
 from unsc.evaluation.shared.metrics import metrics
 from unsc.methods import find, methods, split_names
 from unsc.progress import Progress, quiet
 from unsc.storage.files import write_json
 from unsc.storage.versions import versions
+
+_PARTS = ("models", "tuned", "results", "report.md", "scorecard.png", "results.json", "results.csv", "config.json")
+"""All that a comparison writes into its folder."""
+_ELSEWHERE = "name another folder with --out, or replace it with --overwrite"
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class Finished:
     failed: dict[str, str]
     """Pieces of work that could not be done, with the reason."""
     seconds: float
+    measured: int = 0
+    """How many results were missing and had to be measured; 0 if the comparison was finished before."""
 
     @property
     def run(self) -> Comparison:
@@ -49,24 +51,34 @@ class Finished:
 
 
 def compare(
-    config: Config, folder: Path, *, models: Path | None = None, jobs: int | None = None, progress: Progress = quiet
+    config: Config,
+    folder: Path,
+    *,
+    models: Path | None = None,
+    jobs: int | None = None,
+    overwrite: bool = False,
+    progress: Progress = quiet,
 ) -> Finished:
-    """Carry out a comparison in `folder`, or resume the one that is there.
+    """Carry out a comparison in `folder`, or resume the one that is there, unless it is to `overwrite` it.
 
     Trained networks are kept in `models`, which other comparisons may share.
     """
     began = time.perf_counter()
     comparison = Comparison(folder, config, models)
     _check(comparison, jobs)
-    whole = _prepare(comparison)
-    chosen = list(config.methods)
+    whole = config if overwrite and _remove(folder) else _whole(comparison)
+    write_json(folder / "config.json", {"kind": "comparison", "config": asdict(whole), "versions": versions()})
+    cells = [(trial, name) for trial in comparison.trials for name in (ORIGINAL, *config.methods)]
+    left = [(trial, name) for trial, name in cells if not comparison.result_path(trial, name).exists()]
     failed: dict[str, str] = {}
-    with _workers(comparison, jobs, progress) as work:
-        failed |= work("training networks", [Piece("train", (x,)) for x in comparison.trainings()])
-        failed |= work("tuning", [Piece("tune", (name,)) for name in chosen])
-        cells = [(trial, name) for trial in comparison.trials for name in (ORIGINAL, *chosen)]
-        failed |= work("comparing", [Piece("judge", cell) for cell in cells])
-    return Finished(Comparison(folder, whole, models), failed, time.perf_counter() - began)
+    if left:
+        networks = [x for x in comparison.trainings() if not comparison.networks.path(x).exists()]
+        tuned = [name for name in config.methods if any(name == method for _, method in left)]
+        with Workers(partial(_do, folder, config, models), jobs or os.cpu_count() or 1) as workers:
+            failed |= _work(workers, "training networks", [Piece("train", (x,)) for x in networks], progress)
+            failed |= _work(workers, "tuning", [Piece("tune", (name,)) for name in tuned], progress)
+            failed |= _work(workers, "comparing", [Piece("judge", cell) for cell in left], progress)
+    return Finished(Comparison(folder, whole, models), failed, time.perf_counter() - began, len(left))
 
 
 @dataclass(frozen=True)
@@ -97,6 +109,7 @@ def chosen_methods(text: str) -> tuple[str, ...]:
 
 def _check(comparison: Comparison, jobs: int | None) -> None:
     """Refuse what could not be carried out, before anything is written."""
+    _ = comparison.trials  # reads the scenario, whose module may register methods
     for name in comparison.config.methods:
         find(name)
     known = metrics()
@@ -109,11 +122,21 @@ def _check(comparison: Comparison, jobs: int | None) -> None:
         raise InvalidRequest(f"jobs={jobs}; it must be at least 1")
     if comparison.folder.exists() and not comparison.folder.is_dir():
         raise InvalidRequest(f"{comparison.folder} is not a folder; name another with --out")
-    _ = comparison.trials  # reads the scenario
 
 
-def _prepare(comparison: Comparison) -> Config:
-    """Write the configuration, or check that the folder holds the same comparison; gives the whole of both."""
+def _remove(folder: Path) -> bool:
+    """Remove the comparison in a folder, and nothing else that may be there; false if there is none."""
+    try:
+        ours = "methods" in json.loads((folder / "config.json").read_text())["config"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+    for path in (folder / name for name in _PARTS if ours):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    return ours
+
+
+def _whole(comparison: Comparison) -> Config:
+    """The configuration with the methods and trials that the folder has already; it must hold the same comparison."""
     folder, config = comparison.folder, comparison.config
     path = folder / "config.json"
     if path.exists():
@@ -125,61 +148,34 @@ def _prepare(comparison: Comparison) -> Config:
             raise InvalidRequest(f"{path} is not a comparison's ({e}); name another folder with --out") from e
         if other:
             found = ", ".join(f"{k} is {v!r} there and {same[k]!r} here" for k, v in other.items())
-            raise InvalidRequest(f"{folder} holds another comparison: {found}; name another folder with --out")
+            raise InvalidRequest(f"{folder} holds another comparison: {found}; {_ELSEWHERE}")
         both = dict.fromkeys([*former["methods"], *config.methods])
         config = replace(config, methods=tuple(both), trials=max(former["trials"], config.trials))
     elif folder.exists() and any(folder.iterdir()):
         raise InvalidRequest(f"{folder} holds something else; name another folder with --out")
-    write_json(path, {"kind": "comparison", "config": asdict(config), "versions": versions()})
     return config
 
 
-@contextmanager
-def _workers(
-    comparison: Comparison, jobs: int | None, progress: Progress
-) -> Iterator[Callable[[str, list[Piece]], dict[str, str]]]:
-    """A function that does a list of pieces of work in several processes, and gives what failed with the reason."""
-    pool = ProcessPoolExecutor(jobs or os.cpu_count() or 1, get_context("spawn"), initializer=_begin)
-
-    def work(title: str, pieces: list[Piece]) -> dict[str, str]:
-        failed: dict[str, str] = {}
-        where = comparison.folder, comparison.config, comparison.models
-        futures = {pool.submit(_do, *where, piece): piece for piece in pieces}
-        with progress(title, len(futures)) as advance:
-            for future in as_completed(futures):
-                if (message := future.result()) is not None:
-                    failed[str(futures[future])] = message
-                advance()
+def _work(workers: Workers[Piece, str | None], title: str, pieces: list[Piece], progress: Progress) -> dict[str, str]:
+    """Do all pieces, and give those that failed with the reason."""
+    failed: dict[str, str] = {}
+    if not pieces:
         return failed
-
-    try:
-        yield work
-    except BrokenProcessPool as e:
-        raise InvalidRequest(
-            "a process was killed, perhaps because memory ran out; what is done is kept: run the same again, with "
-            "fewer --jobs if memory is short"
-        ) from e
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _begin() -> None:
-    torch.set_num_threads(1)  # small networks gain nothing from more, and processes would fight over them
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    with progress(title, len(pieces)) as advance:
+        for piece, message in workers.results(pieces):
+            if message is not None:
+                failed[str(piece)] = message
+            advance()
+    return failed
 
 
 @cache
 def _open(folder: Path, config: Config, models: Path | None) -> Judge:
     """One for each process, which reads its data once."""
-    return Judge(Comparison(folder, config, models))
+    torch.set_num_threads(1)  # small networks gain nothing from more, and processes would fight over them
+    comparison = Comparison(folder, config, models)
+    _ = comparison.scenario  # its module may register methods
+    return Judge(comparison)
 
 
 def _do(folder: Path, config: Config, models: Path | None, piece: Piece) -> str | None:

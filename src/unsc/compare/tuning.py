@@ -139,7 +139,10 @@ def _former(method: Method, path: Path | None, budget: dict[str, Any]) -> list[T
     former = Tuned.load(path)
     same = former.method == method.name and former.budget["seed"] == budget["seed"]
     if not same or list(former.budget["classes"] or ()) != list(budget["classes"] or ()):
-        raise InvalidRequest(f"{path} holds the tuning of {former.method} on another problem; name another file")
+        raise InvalidRequest(
+            f"{path} holds the tuning of {former.method} on another problem; name another file, or replace "
+            "it with --overwrite"
+        )
     return list(former.tries)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
@@ -12,6 +13,9 @@ from torch import Tensor, nn
 from unsc.errors import InvalidData, UnsupportedModel
 from unsc.loading.code import made_by
 
+_WRAPPERS = ("module", "_orig_mod")
+"""What DataParallel, DistributedDataParallel and torch.compile put into the names of a network's weights."""
+
 
 def load_model(network: str, weights: Path) -> nn.Module:
     """The network that `package.module:callable` makes, with the weights in a file, in evaluation mode."""
@@ -20,7 +24,7 @@ def load_model(network: str, weights: Path) -> nn.Module:
         raise UnsupportedModel(f"{network} returned a {type(model).__name__}; it must return a torch.nn.Module")
     state = read_weights(weights)
     try:
-        model.load_state_dict(state)
+        model.load_state_dict(_renamed(state, model.state_dict()))
     except RuntimeError as e:
         raise InvalidData(f"{weights} does not fit {network}: {e}") from e
     return model.eval()
@@ -47,3 +51,15 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if tensors is None or not all(isinstance(v, Tensor) for v in tensors.values()):
         raise InvalidData(f"{path} holds no state dict; save model.state_dict()")
     return cast("dict[str, Tensor]", tensors)
+
+
+def _renamed(state: dict[str, Tensor], wanted: Iterable[str]) -> dict[str, Tensor]:
+    """The weights under the `wanted` names, if wrappers are all that their own names differ by; else as they are."""
+    names = {_bare(name): name for name in wanted}
+    if {*map(_bare, state)} != {*names} or len(state) != len(names):
+        return state
+    return {names[_bare(name)]: tensor for name, tensor in state.items()}
+
+
+def _bare(name: str) -> str:
+    return ".".join(part for part in name.split(".") if part not in _WRAPPERS)

@@ -16,9 +16,11 @@ Trials = Annotated[int, typer.Option(help="How many repetitions, each with its o
 Seed = Annotated[int, typer.Option(help="All other seeds follow from it.")]
 Jobs = Annotated[int | None, typer.Option(help="Processes; one for each core by default.")]
 Work = Annotated[Path, typer.Option(help="Folder for networks and unfinished work, which is resumed.")]
-Out = Annotated[Path, typer.Option(help="Folder for results, tables and figures.")]
+Out = Annotated[
+    Path, typer.Option(help="Folder for results, tables and figures; those committed to the repository are in results.")
+]
 
-WORK, OUT = Path("runs/bench"), Path("results")
+WORK, OUT = Path("runs/bench"), Path("runs/results")
 
 
 def read_from(folder: Path | None) -> None:

@@ -20,12 +20,14 @@ def command(
     folder: Folder = None,
     checkpoint: Annotated[Path | None, typer.Option(help="The public resnet20-12fca82f.th, for resnet20.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the rows; a stopped run resumes.")] = Path("runs/steps"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what was measured before.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", "--fresh", help="Measure again what was measured before, and replace it.")
+    ] = False,
 ) -> None:
     """Our step and the paper's: each class forgotten in turn, and single records."""
     from unsc.bench.steps.run import run_steps
     from unsc.cli.tables import show_grid
 
     read_from(folder)
-    for grid in run_steps(names or (), out, checkpoint=checkpoint, fresh=fresh, progress=bar):
+    for grid in run_steps(names or (), out, checkpoint=checkpoint, fresh=overwrite, progress=bar):
         show_grid(grid, Console())

@@ -1,0 +1,92 @@
+"""Ctrl-C, sent as a terminal sends it, to a real command and all of its processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import unsc
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of groups of processes")
+
+SLOW = '''
+import os, time
+from pathlib import Path
+import tiny_scenario
+from torch import nn
+from unsc.methods import Problem, Range, method
+
+make = tiny_scenario.make
+
+
+@method(needs=(), search={"lr": Range(0.1, 1.0)})
+def slow(problem: Problem, *, lr: float = 0.5) -> nn.Module:
+    """Takes a minute, unless a file says that it need not."""
+    Path("began").touch()
+    while not Path("quick").exists():
+        time.sleep(0.1)
+    return problem.copy()
+'''
+COMPARE = (
+    "compare", "--data", "slow_methods:make", "--methods", "slow", "--trials", "1", "--tune-tries", "1",
+    "--shadows", "0", "--metrics", "retain_test_acc", "--jobs", "2", "--out", "run",
+)  # fmt: skip
+TUNE = ("tune", "slow", "--data", "slow_methods:make", "--tries", "2", "--out", "tuned.json")
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Starts `unsc` with these words in a folder and a group of its own."""
+    (tmp_path / "slow_methods.py").write_text(SLOW)
+    paths = tmp_path, Path(__file__).parents[1], Path(unsc.__file__).parents[1]
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "COLUMNS": "200"}
+
+    def run(*words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "unsc", *words], cwd=tmp_path, env=variables, start_new_session=True, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    return run
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    for _ in range(1200):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise TimeoutError
+
+
+def _left(group: int) -> list[str]:
+    """The state and command of each process of a group, but for those that have ended and wait to be noticed."""
+    listed = subprocess.run(["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True)
+    fields = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
+    return [line[-1] for line in fields if line[0] == str(group) and not line[1].startswith("Z")]
+
+
+@pytest.mark.parametrize(
+    ("words", "at"), [(COMPARE, "began"), (COMPARE, "run/config.json"), (TUNE, "began")], ids=["work", "start", "tune"]
+)
+def test_a_command_is_stopped(start, tmp_path: Path, words: tuple[str, ...], at: str) -> None:
+    """One line, exit code 130, and no process that goes on; the same command then does the rest."""
+    process = start(*words)
+    _until((tmp_path / at).exists)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "stopped; the same command resumes\n")
+    _until(lambda: _left(process.pid) == [])
+    assert [path.name for path in tmp_path.rglob(".*")] == []  # no half of a file
+    if at != "began":
+        return
+    (tmp_path / "quick").touch()
+    again = start(*words)
+    out, err = again.communicate(timeout=120)
+    assert (again.returncode, err) == (0, "") and "Written to" in out

@@ -1,0 +1,96 @@
+"""Work in real processes: all of it is done, each process is used again, and none outlives the others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from unsc.compare.workers import Workers
+from unsc.errors import InvalidRequest
+
+linux = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks into /proc")
+
+
+def squared(x: int) -> tuple[int, int]:
+    return x * x, os.getpid()
+
+
+def lost(x: int) -> int:
+    os._exit(9)
+
+
+def slow(path: Path) -> None:
+    try:
+        path.touch()
+        time.sleep(60)
+    finally:
+        path.unlink()
+
+
+def semaphores(_: int) -> list[str]:
+    """Named semaphores are files that a process has mapped into its memory."""
+    return [line for line in Path("/proc/self/maps").read_text().splitlines() if "/sem." in line]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise TimeoutError
+
+
+def test_all_pieces_are_done_by_so_many_processes() -> None:
+    with Workers(squared, 2) as workers:
+        first = dict(workers.results(range(7)))
+        second = dict(workers.results([10]))
+        assert list(workers.results([])) == []
+    assert {x: y for x, (y, _) in (first | second).items()} == {x: x * x for x in (*range(7), 10)}
+    processes = {pid for _, pid in first.values()}
+    assert len(processes) <= 2 and os.getpid() not in processes
+    assert {pid for _, pid in second.values()} <= processes
+    _until(lambda: not any(map(_alive, processes)))
+
+
+def test_a_lost_process_is_a_message() -> None:
+    with pytest.raises(InvalidRequest, match=r"a process was ended from outside.*run the same again"):  # noqa: SIM117
+        with Workers(lost, 1) as workers:
+            list(workers.results([1, 2]))
+
+
+def test_what_interrupts_the_parent_ends_the_work(tmp_path: Path) -> None:
+    """In a moment, and with what a piece of work does at its end, such as removing half a file."""
+    began, said = tmp_path / "began", list[float]()
+
+    def interrupt() -> None:
+        _until(began.exists)
+        said.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):  # noqa: SIM117
+        with Workers(slow, 1) as workers:
+            list(workers.results([began]))
+    assert not began.exists() and time.perf_counter() - said[0] < 30
+
+
+@linux
+def test_nothing_is_left_for_others_to_clean_up() -> None:
+    """No process has a named semaphore, which would stay behind if all of them were killed."""
+    with Workers(semaphores, 1) as workers:
+        ((_, theirs),) = workers.results([0])
+    assert theirs == [] and semaphores(0) == []
