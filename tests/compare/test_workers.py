@@ -67,7 +67,7 @@ def test_all_pieces_are_done_by_so_many_processes() -> None:
 
 
 def test_a_lost_process_is_a_message() -> None:
-    with pytest.raises(InvalidRequest, match=r"a process was ended from outside.*run the same again"):  # noqa: SIM117
+    with pytest.raises(InvalidRequest, match=r"a process was killed.*run the same again"):  # noqa: SIM117
         with Workers(lost, 1) as workers:
             list(workers.results([1, 2]))
 

@@ -68,7 +68,7 @@ class Workers(Generic[P, R]):
                         yield busy.pop(pipe), result
         except (EOFError, OSError) as e:
             raise InvalidRequest(
-                "a process was ended from outside, perhaps for want of memory; what is done is kept: run the same "
+                "a process was killed, perhaps because memory ran out; what is done is kept: run the same "
                 "again, with fewer --jobs if it was the memory"
             ) from e
 
