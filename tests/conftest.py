@@ -13,7 +13,7 @@ from unsc.batches import Batch, as_batch
 from unsc.bench.datasets import Split, load
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
-from unsc.datasets import read
+from unsc.datasets import read, size_of
 from unsc.evaluation.shared.case import Case, Part
 from unsc.methods import Problem
 from unsc.methods.shared.registry import temporary_methods
@@ -47,7 +47,7 @@ def digits_model(digits: Split) -> nn.Module:
 
 def train_digits(dataset: Dataset, seed: int) -> nn.Module:
     """How `digits_model` was trained, as a recipe."""
-    batch = read(dataset, range(len(dataset)))  # type: ignore[arg-type]
+    batch = read(dataset, range(size_of(dataset)))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = digits_cnn()

@@ -17,16 +17,21 @@ ROOMS = ("core", "methods", "evaluation", "compare", "bench", "cli")
 """A room may import itself and those before it."""
 
 CORE = (
-    ("errors", "progress", "cost", "extras"),
-    ("storage",),
-    ("batches", "datasets", "logits"),
+    ("errors", "checks", "progress", "cost", "extras"),
+    ("storage", "loading"),
+    ("wrappers", "batches"),
+    ("forms", "names"),
+    ("datasets", "logits"),
     ("layers",),
-    ("models", "features"),
-    ("loading",),
+    ("models", "features", "coverage"),
     ("moments", "collect"),
-    ("request", "targets", "watch", "task"),
+    ("request", "targets", "verdict"),
+    ("watch", "task"),
     ("steps",),
-    ("options", "loop", "run", "result"),
+    ("loop",),
+    ("options",),
+    ("result",),
+    ("run",),
     ("api",),
 )
 """Groups of modules and packages of the core. A group may import itself and those before it."""

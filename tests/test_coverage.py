@@ -87,8 +87,8 @@ def test_what_did_not_move_was_not_edited() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
     other = copy.deepcopy(model)
     with torch.no_grad():
-        other[0].weight.mul_(1 + 1e-7)
-        other[1].bias.add_(0.1)
+        other.get_parameter("0.weight").mul_(1 + 1e-7)
+        other.get_parameter("1.bias").add_(0.1)
     assert [layer.name for layer in moved(model, other, find_layers(model).layers)] == ["1"]
 
 

@@ -159,10 +159,11 @@ def test_the_head_is_found_by_its_output() -> None:
 
 def test_a_model_whose_logits_come_from_no_linear_layer_has_no_head() -> None:
     """One that is masked afterwards still has a last linear layer, for those who want its features alone."""
-    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
+    linear = nn.Linear(4, 3)
+    model = nn.Sequential(linear, nn.Tanh())
     with pytest.raises(UnsupportedModel, match="no Linear layer of this model returns its logits"):
         find_head(model, batch(5, 4))
-    assert find_last_linear(model, batch(5, 4), 3) == Head("0", model[0])
+    assert find_last_linear(model, batch(5, 4), 3) == Head("0", linear)
 
 
 def test_the_last_linear_layer_is_the_last_that_is_run() -> None:

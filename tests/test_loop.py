@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unsc.batches import Batch
-from unsc.loop import Outcome, Schedule, run_loop, still_known
+from unsc.loop import Outcome, Schedule, known_until_decided, run_loop, still_known
 from unsc.request import Request
 from unsc.steps import Step
 from unsc.targets import pseudo_labels
@@ -65,7 +65,7 @@ class Script(Step):
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         self.batches.append(batch)
         self.targets.append(targets)
-        self.model.bias += self.plan(len(self.batches))
+        self.model.bias.add_(self.plan(len(self.batches)))
         self.biases.append(self.model.bias.clone())
 
 
@@ -181,3 +181,22 @@ def test_still_known_counts_removed_classes() -> None:
     acc, mass = still_known(model, Batch(logits, torch.zeros(4, dtype=torch.long)), removed)
     assert acc == pytest.approx(50)
     assert mass == pytest.approx((0.7 + 0.1 + 0.7 + 0.4) / 4)
+
+
+@pytest.mark.parametrize("stop_mass", [0.0, 0.05, 0.2, 1.0])
+@pytest.mark.parametrize("shift", [0.0, 2.0, 4.0, 30.0])
+def test_a_look_that_ends_early_decides_what_all_samples_decide(shift: float, stop_mass: float) -> None:
+    """Whether any sample is known, and whether the mean mass is within the limit: exactly, not on average."""
+    model = nn.Identity()
+    model.register_parameter("unused", nn.Parameter(torch.zeros(1)))
+    logits = torch.randn(500, 3, generator=torch.Generator().manual_seed(0)) - torch.tensor([0.0, 0.0, shift])
+    batch, removed = Batch(logits, torch.full((500,), 2)), torch.tensor([[False, False, True]]).expand(500, 3)
+    acc, mass = still_known(model, batch, removed)
+    known, own = known_until_decided(model, batch, removed, stop_mass)
+    early = bool(known.any()) or own.sum().item() > stop_mass * 500
+    assert early == (acc > 0 or mass > stop_mass)
+    if not early:
+        assert len(known) == 500
+        assert own.mean().item() == pytest.approx(mass, rel=1e-5)
+    if shift == 0:
+        assert len(known) < 500

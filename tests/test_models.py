@@ -93,7 +93,7 @@ def test_weights_that_are_not_finite_are_named(value: str) -> None:
     """The message names every unsound parameter and no other."""
     model = network()
     with torch.no_grad():
-        model[0].weight[0, 0] = model[5].bias[1] = float(value)
+        model.get_parameter("0.weight")[0, 0] = model.get_parameter("5.bias")[1] = float(value)
     with pytest.raises(UnsupportedModel) as caught:
         working_copy(model)
     named = {name for name, _ in model.named_parameters() if name in str(caught.value)}
@@ -103,7 +103,7 @@ def test_weights_that_are_not_finite_are_named(value: str) -> None:
 def test_nan_in_a_buffer_is_named() -> None:
     """Statistics of a norm that hold NaN spoil the model like a weight."""
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
-    model[1].running_mean[0] = float("nan")
+    model.get_buffer("1.running_mean")[0] = float("nan")
     with pytest.raises(UnsupportedModel, match=r"1\.running_mean"):
         working_copy(model)
 
@@ -162,7 +162,7 @@ def test_requested_parameters_pick_their_layers() -> None:
 
 def test_a_bias_that_was_not_requested_is_frozen() -> None:
     """A weight requested without its bias is a layer without a bias column."""
-    layers, frozen = editable_layers(network(), batch_for(4), parameters=iter(["3.weight", "5.weight", "5.bias"]))
+    layers, frozen = editable_layers(network(), batch_for(4), parameters=("3.weight", "5.weight", "5.bias"))
     assert {layer.name: layer.parameters for layer in layers} == {"3": ("3.weight",), "5": ("5.weight", "5.bias")}
     assert [layer.columns for layer in layers] == [5, 6]
     assert frozen["3.bias"] == "not requested"
@@ -246,3 +246,24 @@ def test_the_check_takes_the_models_precision() -> None:
     """Inputs in another precision than the model's are converted for the check."""
     layers, _ = editable_layers(network().double(), batch_for(4))
     assert len(layers) == 3
+
+
+def test_patterns_request_what_can_be_confined() -> None:
+    """Of what a pattern matches, norms stay frozen; names and patterns may be mixed."""
+    layers, frozen = editable_layers(network(), batch_for(4), parameters=["[01].*", "5.weight"])
+    assert {name for layer in layers for name in layer.parameters} == {"0.weight", "0.bias", "5.weight"}
+    assert "LayerNorm" in frozen["1.weight"]
+    one, _ = editable_layers(network(), batch_for(4), parameters="3.*")
+    assert [layer.name for layer in one] == ["3"]
+
+
+def test_a_pattern_that_matches_nothing_names_near_parameters() -> None:
+    with pytest.raises(InvalidRequest, match=r"no parameters 3\.wieght; did you mean 3\.weight"):
+        editable_layers(network(), batch_for(4), parameters=["3.wieght"])
+    with pytest.raises(InvalidRequest, match=r"no parameters head\.\*"):
+        editable_layers(network(), batch_for(4), parameters=["0.*", "head.*"])
+
+
+def test_a_pattern_that_matches_only_what_cannot_be_confined_says_why() -> None:
+    with pytest.raises(InvalidRequest, match=r"1\.bias: LayerNorm\.bias.*1\.weight: LayerNorm\.weight"):
+        editable_layers(network(), batch_for(4), parameters=["1.*"])

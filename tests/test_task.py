@@ -65,7 +65,7 @@ def test_labels_that_differ_from_the_data_are_refused() -> None:
 
 
 def test_samples_at_hand_are_found_by_class() -> None:
-    fit = RetainFit.from_batch(Batch(*NUMBERED.tensors))
+    fit = RetainFit.from_batch(Batch(NUMBERED.tensors[0], LABELS))
     assert len(fit) == 90
     assert {int(k) for batch in fit.of_class(2) for k in batch.labels} == {2}
 

@@ -19,7 +19,7 @@ VOCABULARY = 1 + SHARED + CLASSES * OWN
 class Sequences(nn.Module):
     """Embedding, a recurrent layer, and a head on its last output."""
 
-    def __init__(self, recurrent: type[nn.RNNBase], *, size: int = VOCABULARY) -> None:
+    def __init__(self, recurrent: type[nn.LSTM | nn.GRU], *, size: int = VOCABULARY) -> None:
         super().__init__()
         self.tokens = nn.Embedding(size, 12, padding_idx=0)
         self.recurrent = recurrent(12, 16, batch_first=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from unsc.errors import EmptyNullSpace, InvalidRequest
 
 
 def loaders(split: Split) -> tuple[DataLoader, DataLoader, DataLoader]:
-    """Forgotten samples of class 3, retained ones to fit, and other retained ones to watch."""
+    """Forgotten samples of class 3, retained ones to fit, and other retained ones to check."""
     x, y = split.train.tensors
     gone, stays = (y == 3).nonzero().flatten(), (y != 3).nonzero().flatten()
     parts = gone, stays[200:], stays[:200]
@@ -40,7 +41,9 @@ def space(digits: Split, digits_model: nn.Module) -> unsc.NullSpace:
 
 @pytest.fixture(scope="module")
 def curvature(digits: Split, digits_model: nn.Module) -> unsc.RetainedCurvature:
-    return unsc.forget(digits_model, digits.train, classes=[3], max_passes=1).guide
+    guide = unsc.forget(digits_model, digits.train, classes=[3], max_passes=1).guide
+    assert isinstance(guide, unsc.RetainedCurvature)
+    return guide
 
 
 @pytest.mark.parametrize("kind", ["paper", "budgeted"])
@@ -48,10 +51,10 @@ def test_a_prepared_guide_forgets_a_class(
     digits: Split, digits_model: nn.Module, space: unsc.NullSpace, curvature: unsc.RetainedCurvature, kind: str
 ) -> None:
     """The kind of guide decides the step; the model that is passed in stays as it is."""
-    forgotten, _, watched = loaders(digits)
+    forgotten, _, check = loaders(digits)
     before = copy.deepcopy(digits_model.state_dict())
     guide = space if kind == "paper" else curvature
-    result = unlearn(digits_model, forgotten, guide, retained=watched, forget=[3])
+    result = unlearn(digits_model, forgotten, guide, retained=check, forget=[3])
     assert result.options.step.name == kind
     assert result.guide is guide
     assert result.request.classes == (3,)
@@ -62,13 +65,30 @@ def test_a_prepared_guide_forgets_a_class(
     assert result.metrics.seconds > 0
 
 
+def test_a_curvature_is_prepared_from_loaders(digits: Split, digits_model: nn.Module) -> None:
+    """Its eigenvalues add up to the mean energy of retained rows, and steps under it forget the class."""
+    forgotten, fitted, check = loaders(digits)
+    guide = unsc.retained_curvature(digits_model, fitted, check=check, forgotten=forgotten, forget=[3])
+    moments = unsc.collect_moments(digits_model, fitted, num_classes=10, samples_per_class=10**6)
+    assert guide.samples == sum(moments.samples.values())
+    for name, moment in moments.pooled(moments.by_class).items():
+        total = guide.layers[name].values.double().sum().item()
+        assert total == pytest.approx(moment.trace().sum().item() / guide.samples, rel=1e-4)
+    result = unlearn(digits_model, forgotten, guide, retained=check, forget=[3])
+    assert result.ok and accuracy(result.model, digits)[1] == 0
+    assert accuracy(result.model, digits)[0] >= accuracy(digits_model, digits)[0] - 0.01
+
+
 def test_the_weights_stay_in_the_null_space(digits: Split, digits_model: nn.Module, space: unsc.NullSpace) -> None:
     """Whatever optimizer the user gives, rows of the retained basis give what they gave."""
-    forgotten, _, watched = loaders(digits)
+    forgotten, _, check = loaders(digits)
     options = {"optimizer": lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.1), "max_passes": 3}
-    result = unlearn(digits_model, forgotten, space, retained=watched, forget=[3], **options)
+    result = unlearn(digits_model, forgotten, space, retained=check, forget=[3], **options)
     for index in (0, 3, 7, 12, 14):
-        old, new = ((m[index].weight.flatten(1), m[index].bias) for m in (digits_model, result.model))
+        old, new = (
+            (m.get_parameter(f"{index}.weight").flatten(1), m.get_parameter(f"{index}.bias"))
+            for m in (digits_model, result.model)
+        )
         moved = torch.cat([new[0] - old[0], (new[1] - old[1])[:, None]], dim=1).detach()
         assert moved.norm() > 1e-3
         assert (moved @ space.bases[str(index)][0]).norm() < 1e-3 * moved.norm()
@@ -77,7 +97,7 @@ def test_the_weights_stay_in_the_null_space(digits: Split, digits_model: nn.Modu
 def test_without_classes_the_samples_are_records(
     digits: Split, digits_model: nn.Module, curvature: unsc.RetainedCurvature
 ) -> None:
-    """Each loses its own class, and all of them are watched."""
+    """Each loses its own class, and all of them are checked."""
     x, y = digits.train.tensors
     records = DataLoader(TensorDataset(x[:12], y[:12]))
     result = unlearn(digits_model, records, curvature, retained=loaders(digits)[2], max_passes=4)
@@ -89,11 +109,11 @@ def test_without_classes_the_samples_are_records(
 
 def test_records_may_have_a_null_space_each(digits: Split, digits_model: nn.Module) -> None:
     """Only the null spaces of labels that are there are used."""
-    forgotten, fitted, watched = loaders(digits)
+    forgotten, fitted, check = loaders(digits)
     moments = unsc.collect_moments(digits_model, [*fitted, *forgotten], num_classes=10)
     bases = unsc.class_bases(moments)
     spaces = {k: bases.null_space(set(range(10)) - {k}) for k in (3, 5)}
-    result = unlearn(digits_model, forgotten, spaces, retained=watched, max_passes=1)
+    result = unlearn(digits_model, forgotten, spaces, retained=check, max_passes=1)
     change = (result.model[14].weight - digits_model[14].weight).detach()  # type: ignore[index, operator]
     change = torch.cat([change, (result.model[14].bias - digits_model[14].bias).detach()[:, None]], dim=1)  # type: ignore[index]
     assert (change @ spaces[3].bases["14"][0]).norm() < 1e-3 * change.norm()
@@ -104,13 +124,13 @@ def test_records_may_have_a_null_space_each(digits: Split, digits_model: nn.Modu
 def test_an_empty_loader_is_refused(
     digits: Split, digits_model: nn.Module, curvature: unsc.RetainedCurvature, empty: str
 ) -> None:
-    forgotten, _, watched = loaders(digits)
+    forgotten, _, check = loaders(digits)
     with pytest.raises(InvalidRequest, match=f"loader {empty} gave no sample"):
         unlearn(
             digits_model,
             [] if empty == "forgotten" else forgotten,
             curvature,
-            retained=[] if empty == "retained" else watched,
+            retained=[] if empty == "retained" else check,
             forget=[3],
         )
 
@@ -120,34 +140,34 @@ def test_classes_must_be_the_models_own(
     digits: Split, digits_model: nn.Module, curvature: unsc.RetainedCurvature, forget: list[int]
 ) -> None:
     """A class that has no output, all classes, or none."""
-    forgotten, _, watched = loaders(digits)
+    forgotten, _, check = loaders(digits)
     with pytest.raises(InvalidRequest):
-        unlearn(digits_model, forgotten, curvature, retained=watched, forget=forget)
+        unlearn(digits_model, forgotten, curvature, retained=check, forget=forget)
 
 
 def test_a_guide_of_another_model_is_refused(digits: Split, curvature: unsc.RetainedCurvature) -> None:
     """The layers that it does not know are named."""
-    forgotten, _, watched = loaders(digits)
+    forgotten, _, check = loaders(digits)
     other = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     with pytest.raises(InvalidRequest, match=r"does not know the layers 1; make it from this model"):
-        unlearn(other, forgotten, curvature, retained=watched, forget=[3])
+        unlearn(other, forgotten, curvature, retained=check, forget=[3])
 
 
 def test_a_full_null_space_is_refused(digits: Split, digits_model: nn.Module, space: unsc.NullSpace) -> None:
-    forgotten, _, watched = loaders(digits)
+    forgotten, _, check = loaders(digits)
     full = unsc.NullSpace(
         {name: torch.eye(u.shape[1])[None] for name, u in space.bases.items()},
         {name: (u.shape[1],) for name, u in space.bases.items()},
         space.retain,
     )
     with pytest.raises(EmptyNullSpace, match="budgeted"):
-        unlearn(digits_model, forgotten, full, retained=watched, forget=[3])
+        unlearn(digits_model, forgotten, full, retained=check, forget=[3])
 
 
 def test_unknown_options_are_refused(digits: Split, digits_model: nn.Module, curvature: unsc.RetainedCurvature) -> None:
-    forgotten, _, watched = loaders(digits)
+    forgotten, _, check = loaders(digits)
     with pytest.raises(InvalidRequest, match="did you mean max_passes"):
-        unlearn(digits_model, forgotten, curvature, retained=watched, forget=[3], max_pases=3)
+        unlearn(digits_model, forgotten, curvature, retained=check, forget=[3], max_pases=3)
 
 
 def _loader(labels: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -175,7 +195,7 @@ def test_loaders_and_null_space_must_agree_on_what_goes(
 
 
 @pytest.mark.parametrize("option", [{"step": "budgeted"}, {"energy": 0.9}, {"samples_per_class": 8}])
-def test_options_that_the_guide_has_decided_are_refused(option: dict[str, object]) -> None:
+def test_options_that_the_guide_has_decided_are_refused(option: dict[str, Any]) -> None:
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
     space = unsc.null_space(unsc.collect_moments(model, _loader([0, 1, 2] * 3), num_classes=3), retain=[0, 1])
     with pytest.raises(InvalidRequest, match=next(iter(option))):

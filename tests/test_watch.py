@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from unsc.batches import Batch
 from unsc.errors import UnsupportedModel
 from unsc.layers import find_layers
-from unsc.watch import Watch, drift, softening
+from unsc.watch import Estimate, Watch, drift, softening
 
 ALL = torch.ones(4, dtype=torch.bool)
 
@@ -22,7 +22,7 @@ def network(seed: int = 0, scale: float = 1.0) -> nn.Module:
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 4))
     with torch.no_grad():
-        model[2].weight.mul_(scale)
+        model.get_parameter("2.weight").mul_(scale)
     return model.eval()
 
 
@@ -42,7 +42,6 @@ def explicit_kl(p: Tensor, q: Tensor) -> float:
 
 def test_a_network_does_not_diverge_from_itself() -> None:
     assert Watch(network(), batches(), ALL).kl(network()) == 0
-    assert Watch(network(), batches(), ALL).quick_kl(network()) == 0
 
 
 def test_divergence_is_the_mean_kl() -> None:
@@ -79,7 +78,7 @@ def test_a_forgotten_class_is_ignored() -> None:
     watch = Watch(network(), batches(), kept)
     changed = network()
     with torch.no_grad():
-        changed[2].bias[2] += 50
+        changed.get_parameter("2.bias")[2] += 50
     assert watch.kl(changed) == 0
     p, q = probabilities(network(), kept=kept), probabilities(network(1), kept=kept)
     assert watch.kl(network(1)) == pytest.approx(explicit_kl(p, q), rel=1e-5)
@@ -87,21 +86,77 @@ def test_a_forgotten_class_is_ignored() -> None:
         logs = watch.log_probabilities(network()(batches()[0].inputs))
     torch.testing.assert_close(logs.double().exp(), p[:7], atol=1e-6, rtol=0)
     with torch.no_grad():
-        changed[2].bias[1] += 1
+        changed.get_parameter("2.bias")[1] += 1
     assert watch.kl(changed) > 0.01
 
 
 def test_a_quick_look_takes_the_first_batches() -> None:
     watch = Watch(network(), batches(), ALL, quick=7)
     only = explicit_kl(probabilities(network())[:7], probabilities(network(1))[:7])
-    assert watch.quick_kl(network(1)) == pytest.approx(only, rel=1e-5)
+    seen = watch.quick_look(network(1))
+    assert watch.divergence_from_original(seen) == pytest.approx(only, rel=1e-5)
+    assert watch.divergence(watch.quick_look(network()), seen) == pytest.approx(only, rel=1e-5)
+    assert watch.divergence(seen, seen) == 0
+
+
+def test_another_batch_is_one_that_a_quick_look_does_not_take() -> None:
+    """As long as there is one; they come over and over."""
+    data = batches((4, 4, 4))
+    watch = Watch(network(), data, ALL, quick=4)
+    assert [watch.another(i).labels.data_ptr() for i in range(3)] == [data[k].labels.data_ptr() for k in (1, 2, 1)]
+    alone = Watch(network(), data[:1], ALL)
+    assert torch.equal(alone.another(3).inputs, data[0].inputs)
+
+
+def test_a_standard_error_is_the_spread_of_means() -> None:
+    """Over 4,000 repetitions means of 25 values spread as one estimate of the error says on average."""
+    g = torch.Generator().manual_seed(0)
+    found = [Estimate.of(torch.rand(25, generator=g, dtype=torch.float64).square()) for _ in range(4000)]
+    spread = torch.tensor([e.mean for e in found]).std().item()
+    assert torch.tensor([e.error for e in found]).square().mean().sqrt().item() == pytest.approx(spread, rel=0.05)
+    assert Estimate.of(torch.ones(1)) == Estimate(1.0, math.inf, 1)
+
+
+def many() -> list[Batch]:
+    g = torch.Generator().manual_seed(3)
+    return [Batch(torch.randn(16, 5, generator=g), torch.zeros(16, dtype=torch.long)) for _ in range(20)]
+
+
+def test_a_clear_case_is_decided_on_few_samples() -> None:
+    """Far below and far above a limit the first samples do; at the limit it takes all, and the mean is then exact."""
+    watch = Watch(network(), many(), ALL, quick=32)
+    moved = network(1)
+    exact = watch.kl(moved)
+    for limit in (exact / 100, 100 * exact):
+        found = watch.kl_against(moved, limit)
+        assert found.samples == 32
+        assert (found.mean > limit) == (exact > limit)
+    at_the_limit = watch.kl_against(moved, exact)
+    assert at_the_limit.samples == 320
+    assert at_the_limit.mean == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.8, 1.25, 2.0])
+def test_a_decision_on_few_samples_is_the_one_on_all(factor: float) -> None:
+    watch = Watch(network(), many(), ALL, quick=32)
+    exact = watch.kl(network(1))
+    assert (watch.kl_against(network(1), factor * exact).mean > factor * exact) == (factor < 1)
+
+
+def test_a_broken_network_is_not_looked_at_twice() -> None:
+    broken = network()
+    with torch.no_grad():
+        broken.get_parameter("0.weight")[0, 0] = math.nan
+    found = Watch(network(), many(), ALL, quick=32).kl_against(broken, 0.1)
+    assert math.isnan(found.mean)
+    assert found.samples == 32
 
 
 def test_a_broken_network_has_no_divergence() -> None:
     """NaN weights give NaN, not 0; a broken original is refused."""
     broken = network()
     with torch.no_grad():
-        broken[0].weight[0, 0] = math.nan
+        broken.get_parameter("0.weight")[0, 0] = math.nan
     assert math.isnan(Watch(network(), batches(), ALL).kl(broken))
     with pytest.raises(UnsupportedModel, match="NaN or Inf"):
         Watch(broken, batches(), ALL)

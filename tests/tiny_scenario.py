@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
 from unsc.compare.scenarios import Scenario
-from unsc.datasets import read
+from unsc.datasets import read, size_of
 
 CLASSES, FEATURES = 4, 4
 
@@ -26,7 +26,7 @@ def network() -> nn.Module:
 
 def recipe(dataset: Dataset, seed: int) -> nn.Module:
     """Forty steps on the whole data set."""
-    batch = read(dataset, range(len(dataset)))  # type: ignore[arg-type]
+    batch = read(dataset, range(size_of(dataset)))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = network()

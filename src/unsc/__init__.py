@@ -3,8 +3,9 @@
     result = unsc.forget(model, dataset, classes=[3])
     result.model, result.metrics
 
-The stages underneath: `collect_moments`, `class_bases` and `null_space`, `unlearn`, `evaluate`. How well it went:
-`audit`. Other methods behind one signature: `unsc.methods`; all of them compared: `unsc.compare`.
+The stages underneath: `collect_moments`, `class_bases` and `null_space`, or `retained_curvature`; then `unlearn` and
+`evaluate`. How well it went: `audit`. Other methods behind one signature: `unsc.methods`; all of them compared:
+`unsc.compare`.
 
 Importing this package loads what forgetting needs: torch, numpy and safetensors. The evaluation, the other methods and
 the comparison are loaded when they are first used.
@@ -16,28 +17,48 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from unsc import deprecated
-from unsc.api import forget, unlearn
+from unsc.api import forget, retained_curvature, unlearn
 from unsc.collect import collect_moments
-from unsc.errors import EmptyNullSpace, InvalidData, InvalidRequest, MissingExtra, UnscError, UnsupportedModel
+from unsc.errors import (
+    Diverged,
+    EmptyNullSpace,
+    HeadOnlyWarning,
+    InvalidData,
+    InvalidRequest,
+    MissingExtra,
+    NotForgotten,
+    NotForgottenWarning,
+    UnscError,
+    UnsupportedModel,
+)
 from unsc.moments import Moments
 from unsc.options import Options
-from unsc.result import Forgotten
+from unsc.request import Request
+from unsc.result import Forgotten, RunMetrics
+from unsc.steps import StepRule
 from unsc.steps.curvature import RetainedCurvature
 from unsc.steps.subspace import NullSpace, class_bases, null_space
 from unsc.targets import pseudo_labels
 
 __all__ = [
     "Audit",
+    "Diverged",
     "EmptyNullSpace",
     "Evaluation",
     "Forgotten",
+    "HeadOnlyWarning",
     "InvalidData",
     "InvalidRequest",
     "MissingExtra",
     "Moments",
+    "NotForgotten",
+    "NotForgottenWarning",
     "NullSpace",
     "Options",
+    "Request",
     "RetainedCurvature",
+    "RunMetrics",
+    "StepRule",
     "UnscError",
     "UnsupportedModel",
     "audit",
@@ -47,6 +68,7 @@ __all__ = [
     "forget",
     "null_space",
     "pseudo_labels",
+    "retained_curvature",
     "unlearn",
 ]
 

@@ -9,14 +9,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset, Subset
+from torch.utils.data import Subset
 
-from unsc.batches import Batch, as_batch, join
-from unsc.datasets import check_map_style, read, read_labels, size_of
+from unsc.batches import Batch, join
+from unsc.datasets import Data, Source, as_source, batches_of, read, read_labels
 from unsc.errors import HeadOnlyWarning, InvalidData, InvalidRequest, NotForgotten, NotForgottenWarning, listing
+from unsc.forms import Collate
+from unsc.logits import OfOutput
 from unsc.models import count_classes, editable_layers, working_copy
+from unsc.names import numbered
 from unsc.options import PREPARING, Options
-from unsc.progress import Progress, quiet
+from unsc.progress import Progress, as_progress, quiet
 from unsc.request import Request, make_request
 from unsc.result import Forgotten
 from unsc.run import carry_out, run, split_for
@@ -31,34 +34,47 @@ from unsc.watch import Watch
 
 def forget(
     model: nn.Module,
-    dataset: Dataset[Any],
+    dataset: Data,
     *,
-    classes: Iterable[int] | None = None,
+    classes: Iterable[int | str] | int | str | None = None,
     indices: Iterable[int] | None = None,
     labels: Iterable[int] | None = None,
+    logits: OfOutput | None = None,
+    collate_fn: Collate | None = None,
     strict: bool = False,
-    progress: Progress = quiet,
+    progress: Progress | bool = quiet,
     **options: Any,
 ) -> Forgotten:
     """A new model that has forgotten whole `classes`, or the records at `indices` of its training set.
 
-    `dataset` is a map-style training set that gives `(x, y)` or dicts with a label key. `labels`, one for each
-    sample, spare reading the whole data set to find them. `options` are the fields of `Options` and those of the
-    step rule. The model that is passed in, and its mode, are left as they are.
+    `dataset` is a map-style training set that gives `(x, y)` or dicts with a label key, or a `DataLoader` of one.
+    Classes are numbers, or names that data set or model give them. `labels`, one for each sample, spare reading the
+    whole data set to find them. `collate_fn` makes a batch of samples, as in `DataLoader`. `logits` takes what the
+    model returns and gives its logits, where it does not return them. `options` are the fields of `Options` and those
+    of the step rule. `progress=True` shows a bar. The model that is passed in, and its mode, are left as they are.
 
     A result that is not what was asked for says so (`result.ok`, `result.metrics.promise`) and warns; with `strict`
     it is an error.
     """
     began = time.perf_counter()
     chosen = Options.from_keywords(options)
-    check_map_style(dataset)
-    every = _labels(dataset, labels, chosen, progress)
-    probe = read(dataset, range(min(4, len(every))), label_key=chosen.label_key)
-    request = make_request(count_classes(working_copy(model), probe), classes=classes, indices=indices)
-    positions = request.split(every)
-    forgotten, retained = (Subset(dataset, part.tolist()) for part in positions)
-    known = every[positions.retain]
-    result = run(model, request, forgotten, retained, chosen, retain_labels=known, began=began, progress=progress)
+    shown = as_progress(progress)
+    source = as_source(dataset, model, label_key=chosen.label_key, collate_fn=collate_fn)
+    request = _request(model, source, classes, indices, logits)  # before anything is read that takes long
+    every = _labels(source, labels, shown)
+    positions = request.split(every, min_retained=chosen.min_retained)
+    forgotten, retained = (Subset(source, part.tolist()) for part in positions)
+    result = run(
+        model,
+        request,
+        forgotten,
+        retained,
+        chosen,
+        retain_labels=every[positions.retain],
+        logits=logits,
+        began=began,
+        progress=shown,
+    )
     return _told(result, strict)
 
 
@@ -68,25 +84,30 @@ def unlearn(
     guide: Guide | Mapping[int, NullSpace],
     *,
     retained: Iterable[Any],
-    forget: Iterable[int] | None = None,
+    forget: Iterable[int | str] | int | str | None = None,
+    logits: OfOutput | None = None,
     strict: bool = False,
-    progress: Progress = quiet,
+    progress: Progress | bool = quiet,
     **options: Any,
 ) -> Forgotten:
     """A new model that has forgotten the samples of the loader `forgotten`, under a guide that is at hand.
 
     The guide is a null space (for records a dict with one for each label) or a retained curvature. `forget` are the
     classes to forget; without it the samples are records, which each lose their own class. `retained` is a loader of
-    retained samples that the guide was not made from: they are watched, and measured.
+    retained samples that the guide was not made from: on them retained predictions are checked, and measured. `logits`
+    takes what the model returns and gives its logits, where it does not return them.
     """
     began = time.perf_counter()
     known = guide if not isinstance(guide, Mapping) or isinstance(guide, NullSpaces) else NullSpaces(dict(guide))
     chosen = _options_under(known, options)
-    check = _batches(retained, "retained", chosen.label_key)
-    whole = join(_batches(forgotten, "forgotten", chosen.label_key))
+    named = None
+    if forget is not None:
+        named = numbered(forget, model=model, data=[forgotten, retained], label_key=chosen.label_key)
+    check = _batches(retained, "retained", model, chosen.label_key)
+    whole = join(_batches(forgotten, "forgotten", model, chosen.label_key))
     completed = chosen.completed(len(whole))
-    count = count_classes(working_copy(model), check[0])
-    request = Request.for_records(None, count) if forget is None else Request.for_classes(forget, count)
+    count = count_classes(working_copy(model, logits=logits), check[0])
+    request = Request.for_records(None, count) if named is None else Request.for_classes(named, count)
     if request.kind == "classes":
         _check_parts(request.classes, whole, check)
     samples = Samples(*split_for(request, whole, completed), RetainFit(_nothing, {}), check)
@@ -97,7 +118,9 @@ def unlearn(
             raise InvalidRequest(f"the guide does not know the layers {listing(strange)}; make it from this model")
         return known
 
-    return _told(carry_out(model, request, samples, completed, at_hand, began=began, progress=progress), strict)
+    shown = as_progress(progress)
+    result = carry_out(model, request, samples, completed, at_hand, logits=logits, began=began, progress=shown)
+    return _told(result, strict)
 
 
 def retained_curvature(
@@ -109,25 +132,26 @@ def retained_curvature(
     forget: Iterable[int] | None = None,
     targets: Targets = "soft",
     label_key: str | None = None,
+    logits: OfOutput | None = None,
     chunk_bytes: int = 256 << 20,
     seed: int = 0,
-    progress: Progress = quiet,
+    progress: Progress | bool = quiet,
 ) -> RetainedCurvature:
     """The guide of the budgeted step: what weight changes cost the samples of the loader `retained`.
 
     `check` is a loader of other retained samples, on which the estimate is checked; `forgotten` gives the samples to
     forget (all classes `forget`, or records without it), since the damping is the one that serves them best.
     """
-    original = working_copy(model)
-    held_out = _batches(check, "check", label_key)
-    fit = RetainFit.from_batch(join(_batches(retained, "retained", label_key)))
-    gone = join(_batches(forgotten, "forgotten", label_key))
+    original = working_copy(model, logits=logits)
+    held_out = _batches(check, "check", model, label_key)
+    fit = RetainFit.from_batch(join(_batches(retained, "retained", model, label_key)))
+    gone = join(_batches(forgotten, "forgotten", model, label_key))
     count = count_classes(original, held_out[0])
     request = Request.for_records(None, count) if forget is None else Request.for_classes(forget, count)
     layers, _ = editable_layers(original, held_out[0])
     watch = Watch(original, held_out, request.kept)
     task = Task(original, layers, request, Samples(gone, gone, fit, held_out), watch, targets, seed, chunk_bytes)
-    return BudgetedRule().prepare(task, progress)
+    return BudgetedRule().prepare(task, as_progress(progress))
 
 
 def _told(result: Forgotten, strict: bool) -> Forgotten:
@@ -151,11 +175,23 @@ def _only_the_head(result: Forgotten) -> str:
     )
 
 
-def _labels(dataset: Dataset[Any], given: Iterable[int] | None, options: Options, progress: Progress) -> Tensor:
+def _request(model: nn.Module, source: Source, classes: object, indices: object, logits: OfOutput | None) -> Request:
+    """What is asked for, checked against the model and the size of the data: this reads a few samples."""
+    if len(source) == 0:
+        raise InvalidData("the data set is empty; give the training set the model was trained on")
+    if classes is not None:
+        classes = numbered(classes, model=model, data=[source], label_key=source.form.label_key)
+    probe = read(source, range(min(4, len(source))))
+    request = make_request(count_classes(working_copy(model, logits=logits), probe), classes=classes, indices=indices)
+    request.check_positions(len(source))
+    return request
+
+
+def _labels(source: Source, given: Iterable[int] | None, progress: Progress) -> Tensor:
     if given is None:
-        return read_labels(dataset, label_key=options.label_key, progress=progress)
+        return read_labels(source, progress=progress)
     labels = torch.as_tensor(given if isinstance(given, Tensor) else list(given))
-    size = size_of(dataset)
+    size = len(source)
     if labels.shape != (size,) or labels.is_floating_point():
         raise InvalidData(f"labels have shape {tuple(labels.shape)}; give one whole number for each of {size} samples")
     return labels.long()
@@ -173,8 +209,8 @@ def _options_under(guide: Guide, options: dict[str, Any]) -> Options:
     return Options.from_keywords({"step": rule.name, **options})
 
 
-def _batches(loader: Iterable[Any], name: str, label_key: str | None) -> list[Batch]:
-    found = [as_batch(collated, label_key=label_key) for collated in loader]
+def _batches(loader: Iterable[Any], name: str, model: nn.Module, label_key: str | None) -> list[Batch]:
+    found = list(batches_of(loader, model, label_key=label_key))
     if not found:
         raise InvalidRequest(f"the loader {name} gave no sample; it needs at least one")
     return found

@@ -5,11 +5,13 @@ Inputs may be a tensor, a tuple of tensors (passed to the model by position) or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.errors import InvalidData, listing
@@ -19,28 +21,49 @@ LABEL_KEYS = ("labels", "label", "y", "target")
 
 
 @dataclass(frozen=True)
+class Padding:
+    """What shorter sequences are filled up with."""
+
+    value: float
+    left: bool
+    """Whether before them, not after them."""
+
+
+@dataclass(frozen=True)
 class Batch:
     """`inputs` for the model and int64 `labels` (n,)."""
 
     inputs: Any
     labels: Tensor
+    paddings: Mapping[Hashable, Padding] = field(default_factory=dict, repr=False, compare=False)
+    """How sequences are filled up, by the name or position of the input, as far as it is known."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __getitem__(self, chosen: Tensor) -> Batch:
         """The samples at positions `chosen` (k,), or where a mask (n,) is true."""
-        return Batch(_map(self.inputs, lambda t: t[chosen]), self.labels[chosen])
+
+        def take(t: Tensor) -> Tensor:
+            return t[chosen]
+
+        return replace(self, inputs=_map(self.inputs, take), labels=self.labels[chosen])
 
     def for_model(self, model: nn.Module) -> Batch:
         """On the model's device, and floating point inputs in its precision."""
         like = next(model.parameters())
-        move = lambda t: t.to(like.device, like.dtype if t.is_floating_point() else t.dtype)  # noqa: E731
-        return Batch(_map(self.inputs, move), self.labels.to(like.device))
+
+        def move(t: Tensor) -> Tensor:
+            return t.to(like.device, like.dtype if t.is_floating_point() else t.dtype)
+
+        return replace(self, inputs=_map(self.inputs, move), labels=self.labels.to(like.device))
 
 
 def as_batch(collated: Any, *, label_key: str | None = None) -> Batch:
-    """A batch out of what a data loader yields: `(x, y)`, `(x1, x2, ..., y)` or a dict with a label key."""
+    """A batch out of what a data loader yields: `(x, y)`, `(x1, x2, ..., y)` or a dict with a label key.
+
+    Inputs that are lists of numbers, or arrays, become tensors.
+    """
     if isinstance(collated, Batch):
         return collated
     if isinstance(collated, Mapping):
@@ -50,10 +73,11 @@ def as_batch(collated: Any, *, label_key: str | None = None) -> Batch:
             raise InvalidData(
                 f"a sample has the keys {listing(collated)} but no label key ({listing(keys)}); give label_key=..."
             )
-        inputs: Any = {k: v for k, v in collated.items() if k != key}
+        inputs: Any = {k: _as_tensor(v, k) for k, v in collated.items() if k != key}
         labels = collated[key]
     elif isinstance(collated, (tuple, list)) and len(collated) >= 2:
         *parts, labels = collated
+        parts = [_as_tensor(part, i) for i, part in enumerate(parts)]
         inputs = parts[0] if len(parts) == 1 else tuple(parts)
     else:
         raise InvalidData(f"a sample is a {type(collated).__name__}; give (x, y) pairs or dicts with a label key")
@@ -66,6 +90,7 @@ def as_batch(collated: Any, *, label_key: str | None = None) -> Batch:
     if labels.dim() != 1 or labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise InvalidData(
             f"labels have shape {tuple(labels.shape)} and type {labels.dtype}; give one integer class for each sample"
+            " (of labels 0.0 and 1.0, their y.long().flatten())"
         )
     for t in _tensors(inputs):
         if t.is_floating_point() and not torch.isfinite(t).all():
@@ -74,15 +99,43 @@ def as_batch(collated: Any, *, label_key: str | None = None) -> Batch:
 
 
 def join(parts: Sequence[Batch]) -> Batch:
-    """Several batches as one."""
-    first = parts[0].inputs
-    if isinstance(first, dict):
-        inputs: Any = {k: torch.cat([p.inputs[k] for p in parts]) for k in first}
-    elif isinstance(first, (tuple, list)):
-        inputs = tuple(torch.cat(column) for column in zip(*(p.inputs for p in parts), strict=True))
+    """Several batches as one; sequences are filled up to the longest if it is known how."""
+    first = parts[0]
+    columns = [columns_of(part.inputs) for part in parts]
+    joined = {name: torch.cat(_even([column[name] for column in columns], name, first.paddings)) for name in columns[0]}
+    if isinstance(first.inputs, dict):
+        inputs: Any = joined
+    elif isinstance(first.inputs, (tuple, list)):
+        inputs = tuple(joined.values())
     else:
-        inputs = torch.cat([p.inputs for p in parts])
-    return Batch(inputs, torch.cat([p.labels for p in parts]))
+        inputs = joined[0]
+    return replace(first, inputs=inputs, labels=torch.cat([p.labels for p in parts]))
+
+
+def columns_of(inputs: Any) -> dict[Hashable, Any]:
+    """Each input by its name or its position."""
+    if isinstance(inputs, dict):
+        return dict(inputs)
+    return dict(enumerate(inputs if isinstance(inputs, (tuple, list)) else [inputs]))
+
+
+def _even(tensors: list[Tensor], name: Hashable, paddings: Mapping[Hashable, Padding]) -> list[Tensor]:
+    """Tensors (n, length, ...) filled up to the same length."""
+    lengths = {len(t[0]) if t.dim() > 1 and len(t) else 0 for t in tensors}
+    if len(lengths) == 1:
+        return tensors
+    if name not in paddings:
+        raise InvalidData(
+            f"batches have {listing(sorted(lengths))} positions in the input {name!r}; fill all of them up to one "
+            "length (of a tokenizer: padding='max_length', truncation=True), or give the data set and collate_fn=..."
+        )
+    how, longest = paddings[name], max(lengths)
+
+    def filled(t: Tensor) -> Tensor:
+        missing = longest - t.shape[1]
+        return F.pad(t, [0, 0] * (t.dim() - 2) + ([missing, 0] if how.left else [0, missing]), value=how.value)
+
+    return [filled(t) for t in tensors]
 
 
 def pieces(batch: Batch, size: int = 256) -> Iterator[Batch]:
@@ -104,13 +157,36 @@ def describe(inputs: Any) -> str:
     return f"one argument, {one(inputs)}"
 
 
+def _as_tensor(values: Any, name: Hashable) -> Any:
+    """A list of numbers, or of lists of them, as a tensor; anything else as it is."""
+    if not isinstance(values, (list, np.ndarray)) or not _holds_numbers(values):
+        return values
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise InvalidData(
+            f"the input {name!r} holds lists of different lengths; give a collate_fn=... that fills them up, such as "
+            "transformers.DataCollatorWithPadding(tokenizer)"
+        ) from None
+
+
+def _holds_numbers(values: Any) -> bool:
+    if isinstance(values, np.ndarray):
+        return values.dtype.kind in "biuf"
+    while isinstance(values, list) and values:
+        values = values[0]
+    return isinstance(values, (int, float, np.number))
+
+
 def _tensors(inputs: Any) -> list[Tensor]:
     values = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, (tuple, list)) else [inputs]
     return [v for v in values if torch.is_tensor(v)]
 
 
-def _map(inputs: Any, f: Any) -> Any:
-    apply = lambda v: f(v) if torch.is_tensor(v) else v  # noqa: E731
+def _map(inputs: Any, f: Callable[[Tensor], Tensor]) -> Any:
+    def apply(v: Any) -> Any:
+        return f(v) if torch.is_tensor(v) else v
+
     if isinstance(inputs, dict):
         return {k: apply(v) for k, v in inputs.items()}
     if isinstance(inputs, (tuple, list)):

@@ -22,7 +22,7 @@ class Cost:
     peak_mib: float | None
     """None where the system cannot tell."""
     cpu_seconds: float | None = None
-    """Time that all threads of the process were at work: what else the machine did meanwhile is not in it."""
+    """Time that all threads of the process were at work; other work of the machine does not add to it."""
 
 
 @contextmanager

@@ -1,18 +1,38 @@
-"""Map-style data sets: samples and labels out of them. They give `(x, y)` pairs or dicts with a label key."""
+"""Samples and labels out of data sets, which give `(x, y)` pairs or dicts with a label key.
+
+A `Source` is a map-style data set that knows the form of its samples; whatever is made of it (a `Subset`) knows it too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor
-from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset, default_collate
+from torch import Tensor, nn
+from torch.utils.data import (
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    default_collate,
+    default_convert,
+)
 
 from unsc.batches import LABEL_KEYS, Batch, as_batch, join
-from unsc.errors import InvalidData
+from unsc.errors import InvalidData, UnscError
+from unsc.forms import Collate, Form, columns_taken_by
 from unsc.progress import Progress, quiet
 
+Data: TypeAlias = Dataset[Any] | DataLoader[Any] | Sequence[Any]
+"""What a user may bring: a map-style data set, a loader of one, or a list of samples."""
+
+_BATCH = 256
+"""Samples in a batch, where that does not matter."""
 _COMPARED = 8
 """Samples that are read to see whether labels which a data set offers by themselves are those of its samples."""
 
@@ -22,8 +42,8 @@ def check_map_style(dataset: Any) -> None:
     tensors = isinstance(dataset, (tuple, list)) and any(torch.is_tensor(part) for part in dataset)
     if tensors or not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
         raise InvalidData(
-            f"the data is a {type(dataset).__name__}; give a map-style data set, whose len() and [i] work: a loader's "
-            "own .dataset, torch.utils.data.TensorDataset(x, y), or a list of (x, y)"
+            f"the data is a {type(dataset).__name__}; give a map-style data set, whose len() and [i] work, or a "
+            "DataLoader of one: torch.utils.data.TensorDataset(x, y), a list of (x, y)"
         )
 
 
@@ -32,25 +52,112 @@ def size_of(dataset: Dataset[Any]) -> int:
     return len(dataset)  # type: ignore[arg-type]  # torch's Dataset declares no length
 
 
+@dataclass(frozen=True)
+class Source(Dataset[Any]):
+    """A map-style data set and the form of its samples."""
+
+    dataset: Dataset[Any]
+    form: Form
+
+    def __len__(self) -> int:
+        return size_of(self.dataset)
+
+    def __getitem__(self, i: int) -> Any:
+        return self.dataset[i]
+
+
+def as_source(
+    data: Any, model: nn.Module, *, label_key: str | None = None, collate_fn: Collate | None = None
+) -> Source:
+    """A map-style data set, or the one inside a `DataLoader`, with samples in the form that `model` takes."""
+    if isinstance(data, Source):
+        return data
+    form = form_for(model, data, label_key=label_key, collate_fn=collate_fn)
+    if isinstance(data, DataLoader):
+        if isinstance(data.sampler, SubsetRandomSampler):
+            raise InvalidData(
+                "the loader draws from a part of its data set (SubsetRandomSampler), so it is not known which samples "
+                "the model was trained on; give torch.utils.data.Subset(dataset, indices) instead"
+            )
+        data = data.dataset
+    check_map_style(data)
+    few = [_sample(data, i) for i in range(min(2, size_of(data)))] if form.collate is not None else []
+    return Source(data, form.fitting(few))
+
+
+def form_for(model: nn.Module, data: Any, *, label_key: str | None = None, collate_fn: Collate | None = None) -> Form:
+    """The form of samples for `model`; a loader's own way to collate counts unless another is given."""
+    if collate_fn is None and isinstance(data, DataLoader):
+        collate_fn = data.collate_fn
+    plain = collate_fn in (None, default_collate, default_convert)
+    return Form(label_key, None if plain else collate_fn, columns_taken_by(model))
+
+
+def batches_of(
+    data: Any, model: nn.Module, *, label_key: str | None = None, collate_fn: Collate | None = None
+) -> Iterator[Batch]:
+    """All samples of a loader, of a data set or of a list of samples, in batches that `model` takes."""
+    form = form_for(model, data, label_key=label_key, collate_fn=collate_fn)
+    if isinstance(data, IterableDataset):
+
+        def collate(rows: list[Any]) -> Batch:
+            return form.batch(rows, range(len(rows)))
+
+        data = DataLoader(data, batch_size=_BATCH, collate_fn=collate)
+    if _gives_samples(data, form):
+        source = as_source(data, model, label_key=label_key, collate_fn=collate_fn)
+        yield from read_batches(source, torch.arange(len(source)), size=_BATCH)
+        return
+    for collated in data:
+        yield collated if isinstance(collated, Batch) else form.of_collated(collated)
+
+
+def _gives_samples(data: Any, form: Form) -> bool:
+    """Whether this is a data set or a list of single samples, and not of batches."""
+    if isinstance(data, (list, tuple)):
+        if not data or isinstance(data[0], Batch):
+            return False
+        first = data[0]
+        keys = LABEL_KEYS if form.label_key is None else (form.label_key,)
+        label = next((first[k] for k in keys if k in first), 0) if hasattr(first, "keys") else first[-1]
+        return not hasattr(label, "__len__") or getattr(label, "ndim", 1) == 0
+    return hasattr(data, "__getitem__") and hasattr(data, "__len__")
+
+
 def read(dataset: Dataset[Any], indices: Sequence[int], *, label_key: str | None = None) -> Batch:
-    """The samples at `indices` of a map-style data set, as one batch."""
-    if isinstance(dataset, TensorDataset):  # slicing is a hundred times faster than one item at a time
-        return as_batch(dataset[torch.as_tensor(indices)])  # type: ignore[index]
+    """The samples at `indices` of a map-style data set, as one batch. The form of a `Source` is its own."""
+    return _read(dataset, indices, Form(label_key))
+
+
+def _read(dataset: Dataset[Any], indices: Sequence[int], form: Form) -> Batch:
+    if isinstance(dataset, Source):
+        return _read(dataset.dataset, indices, dataset.form)
     if type(dataset) is Subset and len(indices):
         chosen = torch.as_tensor(dataset.indices)[torch.as_tensor(indices)]
-        return read(dataset.dataset, chosen.tolist(), label_key=label_key)
-    if type(dataset) is ConcatDataset and len(indices):
-        return _read_parts(dataset, torch.as_tensor(indices), label_key)
-    return as_batch(default_collate([dataset[i] for i in indices]), label_key=label_key)
+        return _read(dataset.dataset, chosen.tolist(), form)
+    if form.collate is None and isinstance(dataset, TensorDataset):  # a hundred times faster than one item at a time
+        return as_batch(dataset[torch.as_tensor(indices)])  # type: ignore[index]
+    if form.collate is None and type(dataset) is ConcatDataset and len(indices):
+        return _read_parts(dataset, torch.as_tensor(indices), form)
+    return form.batch([_sample(dataset, i) for i in indices], indices)
 
 
-def _read_parts(dataset: ConcatDataset[Any], indices: Tensor, label_key: str | None) -> Batch:
+def _sample(dataset: Dataset[Any], i: int) -> Any:
+    try:
+        return dataset[i]
+    except UnscError:
+        raise
+    except Exception as e:  # the user's own data set may raise anything
+        raise InvalidData(f"sample {i} of the data set cannot be read ({type(e).__name__}: {e}); correct it") from e
+
+
+def _read_parts(dataset: ConcatDataset[Any], indices: Tensor, form: Form) -> Batch:
     """Each part is read by itself, and the samples are put back into the order that was asked for."""
     ends = torch.tensor(dataset.cumulative_sizes)
     part = torch.searchsorted(ends, indices, right=True)
     order = part.argsort(stable=True)
     found = [
-        read(dataset.datasets[p], (indices[part == p] - (ends[p - 1] if p else 0)).tolist(), label_key=label_key)
+        _read(dataset.datasets[p], (indices[part == p] - (ends[p - 1] if p else 0)).tolist(), form)
         for p in part.unique().tolist()
     ]
     return join(found)[order.argsort()]
@@ -62,32 +169,38 @@ def read_labels(dataset: Dataset[Any], *, label_key: str | None = None, progress
     Taken from where the data set offers them by themselves (`.targets`, `.labels`, a column of that name), if a few
     samples that are read agree; only otherwise are all samples read.
     """
+    return _read_labels(dataset, Form(label_key), progress)
+
+
+def _read_labels(dataset: Dataset[Any], form: Form, progress: Progress) -> Tensor:
+    if isinstance(dataset, Source):
+        return _read_labels(dataset.dataset, dataset.form, progress)
     size = size_of(dataset)
     if size == 0:
         raise InvalidData("the data set is empty; give the training set the model was trained on")
     if isinstance(dataset, Subset):
-        return read_labels(dataset.dataset, label_key=label_key, progress=progress)[torch.as_tensor(dataset.indices)]
+        return _read_labels(dataset.dataset, form, progress)[torch.as_tensor(dataset.indices)]
     if isinstance(dataset, ConcatDataset):
-        return torch.cat([read_labels(d, label_key=label_key, progress=progress) for d in dataset.datasets])
-    if isinstance(dataset, TensorDataset):
+        return torch.cat([_read_labels(d, form, progress) for d in dataset.datasets])
+    if form.collate is None and isinstance(dataset, TensorDataset):
         return as_batch((dataset.tensors[-1], dataset.tensors[-1])).labels
-    offered = _offered_labels(dataset, size, label_key)
+    offered = _offered_labels(dataset, size, form)
     if offered is not None:
         return offered
     labels: list[Tensor] = []
     with progress("reading labels", size) as advance:
         for i in range(size):
-            labels.append(read(dataset, [i], label_key=label_key).labels)
+            labels.append(_read(dataset, [i], form).labels)
             advance()
     return torch.cat(labels)
 
 
-def _offered_labels(dataset: Dataset[Any], size: int, label_key: str | None) -> Tensor | None:
+def _offered_labels(dataset: Dataset[Any], size: int, form: Form) -> Tensor | None:
     """Labels that a data set holds by themselves, as torchvision's and Hugging Face's do; None if they do not fit.
 
     A transform may give samples other labels than the data set stores, so some samples are read and compared.
     """
-    for values in _label_columns(dataset, label_key):
+    for values in _label_columns(dataset, form.label_key):
         try:
             labels = torch.as_tensor(values)
         except (TypeError, ValueError, RuntimeError):
@@ -95,7 +208,7 @@ def _offered_labels(dataset: Dataset[Any], size: int, label_key: str | None) -> 
         if labels.shape != (size,) or labels.is_floating_point() or labels.dtype == torch.bool:
             continue
         few = torch.linspace(0, size - 1, min(size, _COMPARED)).long()
-        if all(int(read(dataset, [i], label_key=label_key).labels[0]) == int(labels[i]) for i in few.tolist()):
+        if all(int(_read(dataset, [i], form).labels[0]) == int(labels[i]) for i in few.tolist()):
             return labels.long()
     return None
 

@@ -41,7 +41,7 @@ GONE: Mapping[str, Mapping[str, str]] = {
     "unsc.compare.scenario": {"unsc.compare": "Scenario scenario", "unsc.compare.scenarios": "Third"},
     "unsc.compare.table": {"unsc.compare.results": "Comparison=Results Summary write"},
     "unsc.confine": {"unsc.steps.paper": "ConfinedStep MakeOptimizer confined_step"},
-    "unsc.demo": {"unsc.bench.demo": "Row demo show"},
+    "unsc.demo": {"unsc.bench.demo": "Row demo", "unsc.cli.demo": "show"},
     "unsc.evaluation.alignment": {"unsc.evaluation.shared.alignment": "linear_cka"},
     "unsc.evaluation.attacks": {
         "unsc.evaluation.shared.attacks": "enough entropy into_range log_odds log_probability take_for_outsiders",
@@ -111,7 +111,6 @@ CHANGED: Mapping[str, Mapping[str, str]] = {
     },
     "unsc.methods.boundary_expand": {"unsc.features": "find_head"},
     "unsc.moments": {"unsc": "collect_moments"},
-    "unsc.progress": {"unsc.cli.progress": "bar"},
 }
 """Modules that have lost names."""
 

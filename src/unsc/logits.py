@@ -1,6 +1,14 @@
-"""What a model says of samples: its logits, checked to be logits, and its accuracy."""
+"""What a model says of samples: its logits, checked to be logits, and its accuracy.
+
+A model may return its logits as a tensor, in a dict or in an object that has them as `.logits`. For any other output
+the user says where they are (`logits=lambda output: output[0]`): `AsLogits` then stands at the root of our private copy
+of the model, and turns its outputs into logits. A network with one output for two classes has the logits 0 and z.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -8,9 +16,34 @@ from torch import Tensor, nn
 from unsc.batches import Batch, pieces
 from unsc.errors import UnsupportedModel
 
+OfOutput: TypeAlias = Callable[[Any], Tensor]
+"""Takes what a model returns and gives its logits (n, classes), or (n,) or (n, 1) for two classes."""
+
+_LOOKED_AT = 4
+"""Samples that tell whether outputs are logits."""
+
+
+class AsLogits:
+    """A forward hook that turns what a model returns into logits, as the user says."""
+
+    def __init__(self, of_output: OfOutput) -> None:
+        self.of_output = of_output
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> Tensor:
+        try:
+            logits = self.of_output(output)
+        except Exception as e:  # the user's own function: it may raise anything
+            raise UnsupportedModel(
+                f"logits=... cannot take what the model returned, {_in_words(output)} ({type(e).__name__}: {e}); give "
+                "a function of that which returns logits"
+            ) from e
+        if not torch.is_tensor(logits):
+            raise UnsupportedModel(f"logits=... returned {_in_words(logits)}; it must return a tensor")
+        return logits
+
 
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:
-    """The model's scores (n, classes) for a batch that is on its device, checked to be logits."""
+    """The model's scores (n, classes) for a batch that is on its device, checked to have that shape."""
     if isinstance(batch.inputs, dict):
         output = model(**batch.inputs)
     elif isinstance(batch.inputs, (tuple, list)):
@@ -18,11 +51,13 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
     else:
         output = model(batch.inputs)
     logits = output.get("logits") if isinstance(output, dict) else getattr(output, "logits", output)
+    if torch.is_tensor(logits) and logits.shape in ((len(batch),), (len(batch), 1)):
+        one = logits.flatten()
+        return torch.stack([torch.zeros_like(one), one], dim=1)
     if not torch.is_tensor(logits) or logits.dim() != 2 or len(logits) != len(batch):
-        what = f"a tensor of shape {tuple(logits.shape)}" if torch.is_tensor(logits) else f"a {type(output).__name__}"
         raise UnsupportedModel(
-            f"for {len(batch)} samples the model returned {what}; it must return logits, a tensor (samples, classes), "
-            "or an object with such a tensor as .logits: wrap it in a module that does"
+            f"for {len(batch)} samples the model returned {_in_words(output)}; it must return logits, a tensor "
+            f"(samples, classes), or an object with such a tensor as .logits. {_remedy(output, len(batch))}"
         )
     return logits
 
@@ -33,16 +68,37 @@ def all_logits(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def check_logits(logits: Tensor) -> None:
-    """Refuse what is not logits: NaN, Inf, a single class, or probabilities."""
+    """Refuse what is not logits: NaN, Inf, no class to choose from, or probabilities."""
     if not torch.isfinite(logits).all():
-        raise UnsupportedModel("the model returns NaN or Inf; check its weights and the scale of its inputs")
+        raise UnsupportedModel(
+            "the model returns NaN or Inf; check its weights and the scale of its inputs (instead of "
+            "logits=torch.logit, take logits=lambda p: p.logit(eps=1e-6))"
+        )
     if logits.shape[1] < 2:
-        raise UnsupportedModel("the model has one output; a classifier needs one for each of two or more classes")
+        raise UnsupportedModel("the model has no output; a classifier needs one for each class, or one for two classes")
     sums = logits.sum(dim=1)
     if (logits >= 0).all() and torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
         raise UnsupportedModel(
             "the model returns probabilities (no output is negative and each sample's sum to 1); "
-            "return the logits before the softmax instead"
+            "return the logits before the softmax instead, or give logits=torch.log"
+        )
+
+
+def check_not_sigmoid(model: nn.Module, batch: Batch) -> None:
+    """Refuse outputs that are all from 0 to 1, as a sigmoid's are, unless they are known to be logits.
+
+    They are known to be if the user says which part of the output they are, or if they come straight out of a linear
+    layer, which has no bounds.
+    """
+    if any(isinstance(hook, AsLogits) for hook in model._forward_hooks.values()):  # pyright: ignore[reportPrivateUsage]
+        return
+    few = batch[torch.arange(min(_LOOKED_AT, len(batch)))].for_model(model)
+    with torch.enable_grad():
+        logits = logits_of(model, few)
+    if ((logits >= 0) & (logits <= 1)).all() and not _from_linear(logits):
+        raise UnsupportedModel(
+            "all outputs of the model are from 0 to 1, as probabilities by a sigmoid are; return what goes into the "
+            "sigmoid instead, or give logits=torch.logit. If they are logits, say so with logits=lambda z: z"
         )
 
 
@@ -51,3 +107,47 @@ def accuracy(model: nn.Module, batch: Batch) -> float:
     """Percent of the samples that `model`, in evaluation mode, classifies correctly."""
     batch = batch.for_model(model)
     return 100 * int((all_logits(model, batch).argmax(dim=1) == batch.labels).sum()) / len(batch)
+
+
+_LINEAR = ("Addmm", "Mm", "Bmm", "Baddbmm", "Mv", "Convolution", "Linear")
+_UNBOUNDED = (
+    "View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Select", "Slice", "T", "Transpose", "Permute",
+    "Clone", "ToCopy", "Stack", "Cat", "Add", "Sub", "Neg", "Mul", "Div", "Mean", "Sum", "AvgPool2D",
+    "AdaptiveAvgPool2D",
+)  # fmt: skip
+"""Operations, by their name in the graph of gradients, whose results have no bounds if what they take has none."""
+
+
+def _from_linear(logits: Tensor) -> bool:
+    """Whether a linear layer gave these values, as the graph of gradients tells."""
+    waiting = [logits.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        name = node.name().partition("Backward")[0] if node is not None else ""
+        if name in _LINEAR:
+            return True
+        if node is not None and name in _UNBOUNDED:
+            waiting += [before for before, _ in node.next_functions]
+    return False
+
+
+def _in_words(output: object) -> str:
+    if torch.is_tensor(output):
+        return f"a tensor of shape {tuple(output.shape)}"
+    if isinstance(output, dict):
+        return f"a {type(output).__name__} with the keys {', '.join(map(str, output))}"
+    return f"a {type(output).__name__}"
+
+
+def _remedy(output: object, n: int) -> str:
+    """How to point at the logits in an output, with the first part of it that may be them."""
+    if isinstance(output, dict):
+        parts = [(repr(key), value) for key, value in output.items()]
+    elif isinstance(output, (tuple, list)):
+        parts = [(str(i), value) for i, value in enumerate(output)]
+    else:
+        parts = []
+    for name, value in parts:
+        if torch.is_tensor(value) and value.dim() == 2 and len(value) == n:
+            return f"Say where they are: logits=lambda output: output[{name}]"
+    return "Say how to get them with logits=..., a function of the output"

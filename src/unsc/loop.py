@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from unsc.batches import Batch
-from unsc.logits import all_logits
+from unsc.batches import Batch, pieces
+from unsc.logits import all_logits, logits_of
 from unsc.progress import Progress, quiet
 from unsc.steps import Step
 from unsc.targets import pseudo_labels
@@ -22,11 +22,13 @@ Stopped: TypeAlias = Literal["forgotten", "passes", "kl", "nan"]
 """The stopping rule was met; the cap was reached; retained predictions moved too far; outputs are not finite."""
 
 _CHECK_EVERY = 4
+_PIECE = 64
+"""Forgotten samples to look at before asking whether more are needed."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long to go on."""
+    """When to stop."""
 
     batch_size: int
     max_passes: int
@@ -45,10 +47,15 @@ class Check:
 
     steps: int
     forget_acc: float
-    """Share of the forgotten samples to check that are still classified as a removed class."""
+    """Share of the forgotten samples looked at that are still classified as a removed class."""
     forget_mass: float
     """Mean probability that the network still gives the removed classes on them."""
     retained_kl: float
+    """On as many retained samples as it took to hold it against the limit."""
+    forget_samples: int = 0
+    """How many forgotten samples were looked at: all of those to check only if they may be forgotten."""
+    retained_kl_error: float = 0.0
+    """Its standard error."""
 
 
 @dataclass
@@ -68,6 +75,8 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
     with torch.no_grad():
         original = all_logits(model, forgotten)
     labels = pseudo_labels(original, task.request.removed(forgotten.labels), targets=task.targets)
+    # In random order, since few of them often tell enough.
+    held_out = held_out[torch.randperm(len(held_out), generator=torch.Generator().manual_seed(schedule.seed))]
     removed = task.request.removed(held_out.labels)
     outcome, began = Outcome(), time.perf_counter()
     best, best_mass = _state(model), math.inf
@@ -80,7 +89,7 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
             last = outcome.steps == per_pass * schedule.max_passes
             if outcome.steps % _CHECK_EVERY and not last:
                 continue
-            check = Check(outcome.steps, *still_known(model, held_out, removed), task.watch.kl(model))
+            check = _look(model, task, held_out, removed, schedule, outcome.steps)
             outcome.history.append(check)
             outcome.stopped = _verdict(check, schedule)
             if outcome.stopped in ("forgotten", "passes") and check.forget_mass <= best_mass:
@@ -91,6 +100,30 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
     outcome.passes = round(outcome.steps / per_pass, 2)
     outcome.seconds = time.perf_counter() - began
     return outcome
+
+
+def _look(model: nn.Module, task: Task, held_out: Batch, removed: Tensor, schedule: Schedule, steps: int) -> Check:
+    known, mass = known_until_decided(model, held_out, removed, schedule.stop_mass)
+    kl = task.watch.kl_against(model, schedule.max_kl)
+    return Check(steps, 100 * known.mean().item(), mass.mean().item(), kl.mean, len(known), kl.error)
+
+
+@torch.no_grad()
+def known_until_decided(model: nn.Module, batch: Batch, removed: Tensor, stop_mass: float) -> tuple[Tensor, Tensor]:
+    """Which samples `model` still classifies as a class `removed` (n, classes) for them, and their mass there.
+
+    Both (m,), of the first m samples. It takes all of them to find that none is known and that their mean mass is at
+    most `stop_mass`. It takes few to find the contrary: one that is known, or so much mass that the rest, which is
+    not negative, cannot bring the mean down again. Either way the decision is the one that all samples give.
+    """
+    known, mass = [], []
+    for piece, gone in zip(pieces(batch, _PIECE), removed.split(_PIECE), strict=True):
+        logits = logits_of(model, piece).float()
+        known.append(gone.gather(1, logits.argmax(dim=1, keepdim=True))[:, 0].float())
+        mass.append((logits.softmax(dim=1) * gone).sum(dim=1))
+        if known[-1].any() or not torch.cat(mass).sum() <= stop_mass * len(batch):
+            break
+    return torch.cat(known), torch.cat(mass)
 
 
 @torch.no_grad()

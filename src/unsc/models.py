@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import difflib
+import fnmatch
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -13,19 +15,18 @@ from torch.nn.parameter import UninitializedParameter
 from unsc.batches import Batch, describe
 from unsc.errors import InvalidRequest, UnscError, UnsupportedModel, listing
 from unsc.layers import Layer, check_layers, find_layers, names_of_kinds
-from unsc.logits import check_logits, logits_of
+from unsc.logits import AsLogits, OfOutput, check_logits, check_not_sigmoid, logits_of
+from unsc.wrappers import check_editable, make_eager, unwrapped
 
 
-def working_copy(model: nn.Module) -> nn.Module:
-    """A copy in evaluation mode and at least float32, its weights checked to be finite.
+def working_copy(model: nn.Module, *, logits: OfOutput | None = None) -> nn.Module:
+    """A copy without wrappers, in evaluation mode and at least float32, its weights checked to be finite.
 
     Half precision cannot hold the small displacements that unlearning adds up, so the work is done in
-    float32 and rounded once, at the end.
+    float32 and rounded once, at the end. The copy returns the `logits` of what the model returns, if that is given.
     """
-    if not isinstance(model, nn.Module):
-        raise UnsupportedModel(
-            f"the model is a {type(model).__name__}; give a torch.nn.Module, with its weights loaded if you have a file"
-        )
+    model = unwrapped(model).inner
+    check_editable(model)
     bad = [
         name
         for name, p in model.named_parameters()
@@ -38,11 +39,14 @@ def working_copy(model: nn.Module) -> nn.Module:
     if not any(True for _ in model.parameters()):
         raise UnsupportedModel(f"{type(model).__name__} has no parameters; give a trained classifier")
     working = copy.deepcopy(model).eval()
+    make_eager(working)
     if any(p.dtype in (torch.float16, torch.bfloat16) for p in working.parameters()):
         working = working.float()
     for module in working.modules():
         if isinstance(module, nn.Embedding | nn.EmbeddingBag):
             module.sparse = False  # sparse gradients are no matrices
+    if logits is not None:
+        working.register_forward_hook(AsLogits(logits))
     return working
 
 
@@ -60,6 +64,7 @@ def count_classes(model: nn.Module, batch: Batch) -> int:
             "give samples in the form it was trained on"
         ) from e
     check_logits(logits)
+    check_not_sigmoid(model, few)
     return logits.shape[1]
 
 
@@ -68,7 +73,8 @@ def editable_layers(
 ) -> tuple[tuple[Layer, ...], dict[str, str]]:
     """The layers of `model` that can be confined, checked on a few samples, and the frozen rest with reasons.
 
-    `parameters` asks for these parameters alone; it is an error if one of them cannot be confined.
+    `parameters` asks for these alone: names, which must all be of parameters that can be confined, or patterns such
+    as `layer4.*`, which choose those that can.
     """
     found = find_layers(model)
     probe = batch[torch.arange(min(4, len(batch)))].for_model(model)
@@ -87,7 +93,9 @@ def editable_layers(
     if parameters is not None:
         if not parameters:
             raise InvalidRequest("parameters=() names nothing to edit; leave it out to edit all that can be confined")
-        layers = _requested(layers, set(parameters), frozen, dict(model.named_parameters()))
+        names = [name for name, _ in model.named_parameters()]
+        editable = {name for layer in layers for name in layer.parameters}
+        layers = _requested(layers, _named(parameters, names, editable), frozen)
     if not layers:
         reasons = "; ".join(f"{name}: {why}" for name, why in list(frozen.items())[:8])
         raise UnsupportedModel(
@@ -97,12 +105,27 @@ def editable_layers(
     return tuple(layers), frozen
 
 
-def _requested(
-    layers: list[Layer], wanted: set[str], frozen: dict[str, str], known: dict[str, nn.Parameter]
-) -> list[Layer]:
-    unknown = sorted(wanted - known.keys())
+def _named(wanted: Collection[str], names: list[str], editable: set[str]) -> set[str]:
+    """The parameters that are `wanted` by name, and those that a pattern matches and that are `editable`."""
+    found: set[str] = set()
+    unknown: list[str] = []
+    for one in [wanted] if isinstance(wanted, str) else wanted:
+        if one in names:
+            found.add(one)
+        elif not (matching := fnmatch.filter(names, one)):
+            unknown.append(one)
+        elif not editable.intersection(matching):
+            found.update(matching)  # none of them can be confined: the error that follows has the reasons
+        else:
+            found.update(editable.intersection(matching))
     if unknown:
-        raise InvalidRequest(f"the model has no parameters {listing(unknown)}; it has {listing(known)}")
+        near = [name for one in unknown for name in difflib.get_close_matches(one, names, n=3, cutoff=0.5)]
+        hint = f"did you mean {listing(dict.fromkeys(near))}? It" if near else "it"
+        raise InvalidRequest(f"the model has no parameters {listing(unknown)}; {hint} has {listing(names)}")
+    return found
+
+
+def _requested(layers: list[Layer], wanted: set[str], frozen: dict[str, str]) -> list[Layer]:
     chosen = [_without_unwanted_biases(x, wanted) for x in layers if x.weight.parameter in wanted]
     covered = {name for layer in chosen for name in layer.parameters}
     impossible = sorted(wanted - covered)

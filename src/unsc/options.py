@@ -44,8 +44,12 @@ class Options:
     """A class is forgotten when its held-out samples give it no more than this mean probability."""
     forget_check_share: float = 0.1
     """Share of a forgotten class's samples that only serve to tell when to stop."""
-    parameters: tuple[str, ...] | None = None
-    """Names of the parameters that may be edited; by default all that can be confined."""
+    min_retained: int = 4
+    """Samples that every class which stays must have. With fewer its predictions are hardly watched, and may suffer
+    unnoticed; below 2 nothing could be estimated and checked."""
+    parameters: tuple[str, ...] | str | None = None
+    """Names of the parameters that may be edited, or patterns such as `layer4.*`; by default all that can be
+    confined."""
     label_key: str | None = None
     """Where dict samples hold their label; by default `labels`, `label`, `y` or `target`."""
     chunk_bytes: int = 256 << 20
@@ -59,6 +63,7 @@ class Options:
         check("step", f"{either(step_rules())}, or a step rule", isinstance(self.step, StepRule))
         check("targets", either(TARGETS), self.targets in (None, *TARGETS))
         check("samples_per_class", "a whole number of at least 2", is_whole(self.samples_per_class, 2))
+        check("min_retained", "a whole number of at least 2", is_whole(self.min_retained, 2))
         share, mass = self.forget_check_share, self.stop_mass
         check("forget_check_share", "a share from 0 to 0.5", is_number(share) and 0 <= share <= 0.5)
         check("stop_mass", "a probability from 0 to 1", is_number(mass) and 0 <= mass <= 1)

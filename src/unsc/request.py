@@ -17,8 +17,8 @@ from torch import Tensor
 
 from unsc.errors import InvalidData, InvalidRequest, listing
 
-_FEWEST = 4
-"""Retained samples that every class which stays must have: some to fit, some to check."""
+MIN_RETAINED = 4
+"""Retained samples that every class which stays must have, unless told otherwise: some to fit, some to check."""
 
 
 def of_classes(labels: Tensor, classes: Iterable[int]) -> Tensor:
@@ -33,7 +33,7 @@ class Positions(NamedTuple):
     retain: Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Request:
     """Classes or records to forget from a classifier with `num_classes` classes."""
 
@@ -80,7 +80,22 @@ class Request:
             return F.one_hot(labels, self.num_classes).bool()
         return (~self.kept).to(labels.device).expand(len(labels), self.num_classes)
 
-    def split(self, labels: Tensor) -> Positions:
+    def __repr__(self) -> str:
+        if self.classes:
+            what = f"{'class' if len(self.classes) == 1 else 'classes'} {listing(self.classes)}"
+        else:
+            what = "records" if self.records is None else f"{len(self.records)} records"
+        gone = f", {listing(self.gone)} gone before" if self.gone else ""
+        return f"<Request: forget {what} of {self.num_classes} classes{gone}>"
+
+    def check_positions(self, size: int) -> None:
+        """Refuse records that a data set of this size does not have."""
+        outside = [i for i in self.records or () if not 0 <= i < size]
+        if outside:
+            last = size - 1
+            raise InvalidRequest(f"indices {listing(outside)} are out of range; the data set has samples 0 to {last}")
+
+    def split(self, labels: Tensor, *, min_retained: int = MIN_RETAINED) -> Positions:
         """Where in a training set with these `labels` (n,) the samples are that go, and those that stay."""
         wrong = (labels < 0) | (labels >= self.num_classes)
         if wrong.any():
@@ -91,7 +106,7 @@ class Request:
             )
         forget = self._records_among(labels) if self.kind == "records" else self._classes_among(labels)
         stay = ~(forget | of_classes(labels, self.gone))
-        check_enough(labels[stay])
+        check_enough(labels[stay], min_retained)
         return Positions(forget.nonzero().flatten(), stay.nonzero().flatten())
 
     def _classes_among(self, labels: Tensor) -> Tensor:
@@ -107,10 +122,7 @@ class Request:
     def _records_among(self, labels: Tensor) -> Tensor:
         if self.records is None:
             raise InvalidRequest("the records are known by themselves only; give their positions in the data set")
-        outside = [i for i in self.records if not 0 <= i < len(labels)]
-        if outside:
-            last = len(labels) - 1
-            raise InvalidRequest(f"indices {listing(outside)} are out of range; the data set has samples 0 to {last}")
+        self.check_positions(len(labels))
         mask = torch.zeros(len(labels), dtype=torch.bool)
         mask[list(self.records)] = True
         emptied = sorted(set(labels.unique().tolist()) - set(labels[~mask].unique().tolist()))
@@ -130,23 +142,31 @@ def make_request(num_classes: int, *, classes: object = None, indices: object = 
     return Request.for_records(indices, num_classes)
 
 
-def check_enough(labels: Tensor) -> None:
+def check_enough(labels: Tensor, least: int = MIN_RETAINED) -> None:
     """Refuse a class that stays with so few samples that nothing can be estimated from them."""
     present, counts = labels.unique(return_counts=True)
-    few = {k: n for k, n in zip(present.tolist(), counts.tolist(), strict=True) if n < _FEWEST}
+    few = {k: n for k, n in zip(present.tolist(), counts.tolist(), strict=True) if n < least}
     if few:
         found = listing(f"class {k}: {n}" for k, n in few.items())
-        raise InvalidData(f"too few retained samples ({found}); every class that stays needs at least {_FEWEST}")
+        fewest = min(few.values())
+        risk = (
+            f" With min_retained={fewest} it runs all the same, but predictions on so small a class are hardly watched "
+            "and may suffer unnoticed"
+        )
+        raise InvalidData(
+            f"too few retained samples ({found}); every class that stays needs at least {least}."
+            f"{risk if fewest >= 2 else ' Add samples'}"
+        )
 
 
 def _integers(values: object, what: str) -> list[int]:
     try:
-        given = list(values)  # type: ignore[call-overload]
+        given: list[Any] = list(values)  # type: ignore[call-overload]
     except TypeError:  # a single number
         given = [values]
     if not given:
         raise InvalidRequest(f"{what}=[] names nothing to forget; give at least one")
-    plain: list[Any] = [v if isinstance(v, int) else getattr(v, "item", lambda v=v: v)() for v in given]
+    plain = [v.item() if hasattr(v, "item") else v for v in given]
     wrong = [v for v in plain if isinstance(v, bool) or not isinstance(v, int)]
     if wrong:
         raise InvalidRequest(

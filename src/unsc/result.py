@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from unsc.coverage import Coverage
-from unsc.errors import listing
+from unsc.errors import InvalidData, InvalidRequest, listing
 from unsc.loop import Check, Stopped
-from unsc.options import CompletedOptions
+from unsc.options import CompletedOptions, Options
 from unsc.request import Request
 from unsc.steps import Guide
-from unsc.storage.files import new_folder, save_tensors, write_json
+from unsc.storage.files import (
+    load_tensors,
+    new_folder,
+    read_json,
+    replaced_folder,
+    save_tensors,
+    write_json,
+    writing,
+)
 from unsc.storage.versions import versions
 from unsc.verdict import Known, Status
+from unsc.wrappers import unwrapped
+
+_WEIGHTS, _METRICS, _CONFIG = "model.safetensors", "metrics.json", "config.json"
+"""The files of a saved result."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunMetrics:
     """What was measured on the final weights; accuracies in percent, KL in nats, time in seconds."""
 
@@ -44,7 +57,7 @@ class RunMetrics:
     forget_acc_before: float
     """The same in the original network."""
     forget_mass: float
-    """Mean probability, 0 to 1, that they still give what they should no longer be."""
+    """Mean probability, 0 to 1, that the network still gives their removed classes."""
     predicted_kl: float
     """Change of retained predictions as the guide predicts it; 0 for the paper's step, by its Theorem 1."""
     retained_kl: float
@@ -60,9 +73,23 @@ class RunMetrics:
     """What was measured on the way."""
     seconds: float
 
+    def __repr__(self) -> str:
+        return (
+            f"<RunMetrics: {self.status}, forget_acc {self.forget_acc:.1f} % (before {self.forget_acc_before:.1f} %), "
+            f"retained_kl {self.retained_kl:.4f} nats, {self.steps} steps, {self.seconds:.1f} s>"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, to be saved as JSON."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunMetrics:
+        """What `to_dict` gave, beside which there may be other values."""
+        own: dict[str, Any] = {f.name: values[f.name] for f in fields(cls)}
+        own["history"] = [Check(**check) for check in own["history"]]
+        own["edited"] = Coverage(**own["edited"])
+        return cls(**own)
 
     def __getitem__(self, name: str) -> Any:
         warnings.warn(
@@ -102,20 +129,86 @@ class Forgotten:
         m = self.metrics
         return f"<Forgotten {m.request}: {m.status}. {m.note} Retained KL {m.retained_kl:.4f} nats, {m.passes} passes.>"
 
-    def save(self, folder: str | Path) -> Path:
-        """Write `model.safetensors`, `metrics.json` and `config.json` into a new folder, all or nothing."""
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+        """Write `model.safetensors`, `metrics.json` and `config.json` into a new folder, all or nothing.
+
+        With `overwrite`, a result that was saved there is replaced; a folder that holds anything else is not touched.
+        Names of weights are those of the network itself, without its wrappers.
+        """
         folder = Path(folder)
         config = {
             "options": self.options.to_dict(),
             "classes": self.request.classes or None,
             "indices": self.request.records,
+            "num_classes": self.request.num_classes,
+            "gone": self.request.gone,
             "versions": versions(),
         }
-        with new_folder(folder) as part:
-            save_tensors(part / "model.safetensors", self.model.state_dict(), {"kind": "model"} | config)
-            write_json(part / "metrics.json", self.metrics.to_dict() | {"frozen": self.frozen})
-            write_json(part / "config.json", config)
+        with writing(folder):
+            if overwrite:
+                _check_replaceable(folder)
+            with replaced_folder(folder) if overwrite else new_folder(folder) as part:
+                weights = unwrapped(self.model).inner.state_dict()
+                save_tensors(part / _WEIGHTS, weights, {"kind": "model"} | config)
+                write_json(part / _METRICS, self.metrics.to_dict() | {"frozen": self.frozen})
+                write_json(part / _CONFIG, config)
         return folder
+
+    @classmethod
+    def load(cls, folder: str | Path, model: nn.Module) -> Forgotten:
+        """A result that was saved: its weights in a copy of `model`, its metrics, options and request.
+
+        `model` is a network of the same kind, with whatever weights. The guide is not part of a saved result.
+        """
+        folder = Path(folder)
+        if not folder.is_dir():
+            raise InvalidRequest(f"there is no folder {folder}; give one that a result was saved in")
+        weights, _ = load_tensors(folder / _WEIGHTS)
+        metrics, config = read_json(folder / _METRICS), read_json(folder / _CONFIG)
+        try:
+            options = Options.from_keywords(_with_tuples(config["options"])).completed(0)
+            classes, records, gone = config["classes"], config["indices"], config["gone"]
+            positions = None if records is None else tuple(records)
+            request = Request(config["num_classes"], tuple(classes or ()), positions, tuple(gone))
+            measured = RunMetrics.from_dict(metrics)
+            return cls(_with_weights(model, weights, folder), measured, metrics["frozen"], options, request, NotSaved())
+        except KeyError as e:
+            raise InvalidData(f"{folder} has no {e}; it was saved by another version of unsc, or is damaged") from e
+
+
+@dataclass(frozen=True)
+class NotSaved:
+    """In the place of the guide of a result that was read back: a guide is saved by itself."""
+
+    def layer_names(self) -> tuple[str, ...]:
+        return ()
+
+    def check(self, request: Request, labels: Tensor) -> None:
+        raise InvalidRequest("a saved result has no guide; make one, or save the guide of a run by itself")
+
+
+def _check_replaceable(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InvalidRequest(f"{folder} is a file; name a folder")
+    others = sorted({p.name for p in folder.iterdir()} - {_WEIGHTS, _METRICS, _CONFIG}) if folder.exists() else []
+    if others:
+        raise InvalidRequest(f"{folder} holds {listing(others)}, which is no part of a result; name another folder")
+
+
+def _with_tuples(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as they were before they were JSON, which has no tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+
+
+def _with_weights(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> nn.Module:
+    """A copy of `model`, in its own wrappers, with these weights."""
+    inner, rewrap = unwrapped(model)
+    result = copy.deepcopy(inner)
+    try:
+        result.load_state_dict(weights)
+    except RuntimeError as e:  # torch names each weight that is missing, that it does not know, or of another shape
+        raise InvalidData(f"{folder} does not fit this model; give one of the network that forgot. {e}") from e
+    return rewrap(result)
 
 
 NOTES: dict[Stopped, str] = {

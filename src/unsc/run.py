@@ -15,6 +15,7 @@ from unsc.batches import Batch
 from unsc.coverage import coverage, moved
 from unsc.datasets import check_map_style, read_labels, size_of
 from unsc.layers import Layer, parameters_of
+from unsc.logits import OfOutput
 from unsc.loop import Outcome, run_loop, still_known
 from unsc.models import editable_layers, working_copy
 from unsc.options import CompletedOptions, Options
@@ -25,6 +26,7 @@ from unsc.steps import Guide, Step
 from unsc.task import Samples, Task, draw_retained, read_all, split_forgotten
 from unsc.verdict import judge, known, was_known
 from unsc.watch import Watch, drift
+from unsc.wrappers import unwrapped
 
 MakeGuide: TypeAlias = Callable[[Task], Guide]
 """Prepares the guide of a task, or has it at hand."""
@@ -38,13 +40,15 @@ def run(
     options: Options,
     *,
     retain_labels: Tensor | None = None,
+    logits: OfOutput | None = None,
     began: float | None = None,
     progress: Progress = quiet,
 ) -> Forgotten:
     """Carry out a request whose forgotten and retained training samples are two map-style data sets.
 
-    `retain_labels` (n,) spare reading the retained data set to find its labels. Time counts from `began`, a reading of
-    `time.perf_counter`, if part of the work was done before.
+    `retain_labels` (n,) spare reading the retained data set to find its labels. `logits` takes what the model returns
+    and gives its logits, where it does not return them. Time counts from `began`, a reading of `time.perf_counter`, if
+    part of the work was done before.
     """
     began = time.perf_counter() if began is None else began
     check_map_style(forget)
@@ -52,7 +56,7 @@ def run(
     labels = retain_labels
     if labels is None:
         labels = read_labels(retain, label_key=options.label_key, progress=progress)
-    check_enough(labels)
+    check_enough(labels, options.min_retained)
     completed = options.completed(size_of(forget))
     fit, check = draw_retained(
         retain, labels, per_class=completed.samples_per_class, label_key=completed.label_key, seed=completed.seed
@@ -66,6 +70,7 @@ def run(
         samples,
         completed,
         lambda task: completed.step.prepare(task, progress),
+        logits=logits,
         began=began,
         progress=progress,
     )
@@ -84,11 +89,12 @@ def carry_out(
     options: CompletedOptions,
     make_guide: MakeGuide,
     *,
+    logits: OfOutput | None = None,
     began: float,
     progress: Progress,
 ) -> Forgotten:
     """Run the loop on a copy of the user's `model`, under a guide, and measure the result."""
-    original = working_copy(model)
+    original = working_copy(model, logits=logits)
     layers, frozen = editable_layers(original, samples.retain_check[0], parameters=options.parameters)
     watch = Watch(original, samples.retain_check, request.kept)
     task = Task(original, layers, request, samples, watch, options.targets, options.seed, options.chunk_bytes)
@@ -98,18 +104,19 @@ def carry_out(
     step = options.step.start(working, task, guide)
     outcome = run_loop(working, task, step, options.schedule(request), progress=progress)
     result = _edited(model, working, layers)
-    metrics = _measure(task, working_copy(result), outcome, step, options.step.name, began)
+    metrics = _measure(task, working_copy(result, logits=logits), outcome, step, options.step.name, began)
     return Forgotten(result, metrics, frozen, options, request, guide)
 
 
 @torch.no_grad()
 def _edited(model: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn.Module:
-    """A copy of the user's model, in its own precision and mode, with the edited parameters of `working`."""
-    result = copy.deepcopy(model)
+    """A copy of the user's model, in its own wrappers, precision and mode, with the edited parameters of `working`."""
+    inner, rewrap = unwrapped(model)
+    result = copy.deepcopy(inner)
     source = parameters_of(working, layers)
     for name, target in parameters_of(result, layers).items():
         target.copy_(source[name])
-    return result
+    return rewrap(result)
 
 
 def _measure(task: Task, final: nn.Module, outcome: Outcome, step: Step, rule: str, began: float) -> RunMetrics:

@@ -8,7 +8,9 @@ is multiplied by T squared, which keeps its second-order meaning. T is 1 unless 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +21,30 @@ from unsc.logits import check_logits, logits_of
 
 _UNCERTAINTY = 0.1
 """Softened predictions p have a mean of `1 - sum p**2` of at least this."""
+
+
+_DRIFT_SAMPLES = 512
+_SURE = 3.0
+"""A mean that is this many standard errors away from a limit is on its own side of it."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over so many `samples`, with its standard error; infinite where one sample leaves it unknown."""
+
+    mean: float
+    error: float
+    samples: int
+
+    @classmethod
+    def of(cls, values: Tensor) -> Estimate:
+        """The mean of `values` (n,)."""
+        n = len(values)
+        return cls(values.mean().item(), (values.var().item() / n) ** 0.5 if n > 1 else math.inf, n)
+
+    def decides(self, limit: float) -> bool:
+        """Whether it says on which side of a limit the mean is; NaN is on none, and more samples do not help."""
+        return math.isnan(self.mean) or abs(self.mean - limit) > _SURE * self.error
 
 
 class Watch:
@@ -38,31 +64,62 @@ class Watch:
         self.temperature = softening(torch.cat(self._logits))
         self._quick = max(1, -(-quick // max(len(self.batches[0]), 1)))
 
-    @torch.no_grad()
-    def _kept_logits(self, model: nn.Module, batch: Batch) -> Tensor:
-        return logits_of(model, batch)[:, self.kept].float()
-
     def log_probabilities(self, logits: Tensor) -> Tensor:
         """Softened, over the classes that stay: (n, kept classes), from logits (n, classes)."""
         return (logits[:, self.kept].float() / self.temperature).log_softmax(dim=1)
 
     def kl(self, model: nn.Module) -> float:
         """Mean softened divergence of `model` from the original; NaN if its predictions are not finite."""
-        return self._kl(model, len(self.batches))
+        return self._estimate(model, len(self.batches)).mean
 
-    def quick_kl(self, model: nn.Module) -> float:
-        """The same on a few samples, for after each step."""
-        return self._kl(model, self._quick)
+    def kl_against(self, model: nn.Module, limit: float) -> Estimate:
+        """The same on as many samples as it takes to tell whether it is beyond a `limit` in nats."""
+        values = self._divergences(model, 0, self._quick)
+        for i in range(self._quick, len(self.batches)):
+            if Estimate.of(values).decides(limit):
+                break
+            values = torch.cat([values, self._divergences(model, i, i + 1)])
+        return _not_negative(Estimate.of(values))
 
-    def _kl(self, model: nn.Module, batches: int) -> float:
-        total, n = 0.0, 0
-        for batch, before in zip(self.batches[:batches], self._logits[:batches], strict=True):
-            p = (before / self.temperature).log_softmax(dim=1)
-            q = (self._kept_logits(model, batch) / self.temperature).log_softmax(dim=1)
-            total += (p.exp() * (p - q)).sum().item()
-            n += len(batch)
-        value = self.temperature**2 * total / n
-        return max(value, 0.0) if value == value else value
+    def quick_look(self, model: nn.Module) -> Tensor:
+        """Softened log-probabilities (n, kept classes) of the samples that serve each step."""
+        return self._log_probabilities(model, 0, self._quick)
+
+    def divergence(self, before: Tensor, after: Tensor) -> float:
+        """Mean divergence in nats between two looks at the same samples."""
+        return _not_negative(Estimate.of(self._between(before, after))).mean
+
+    def divergence_from_original(self, seen: Tensor) -> float:
+        """Mean divergence in nats of a quick look from the original's."""
+        return self.divergence(self._original(0, self._quick), seen)
+
+    def another(self, i: int) -> Batch:
+        """The i-th batch that a quick look does not take, over and over; any batch if it takes all."""
+        others = self.batches[self._quick :] or self.batches
+        return others[i % len(others)]
+
+    def _estimate(self, model: nn.Module, batches: int) -> Estimate:
+        return _not_negative(Estimate.of(self._divergences(model, 0, batches)))
+
+    def _divergences(self, model: nn.Module, first: int, last: int) -> Tensor:
+        """Of each sample in some of the batches, float64 (n,)."""
+        return self._between(self._original(first, last), self._log_probabilities(model, first, last))
+
+    def _between(self, p: Tensor, q: Tensor) -> Tensor:
+        """Divergence of each sample, from one look to another, float64 (n,)."""
+        return self.temperature**2 * (p.exp() * (p - q)).sum(dim=1).double()
+
+    def _original(self, first: int, last: int) -> Tensor:
+        return (torch.cat(self._logits[first:last]) / self.temperature).log_softmax(dim=1)
+
+    @torch.no_grad()
+    def _log_probabilities(self, model: nn.Module, first: int, last: int) -> Tensor:
+        return torch.cat([self.log_probabilities(logits_of(model, b)) for b in self.batches[first:last]])
+
+
+def _not_negative(estimate: Estimate) -> Estimate:
+    """Rounding can make a divergence of 0 negative; NaN stays what it is."""
+    return replace(estimate, mean=0.0) if estimate.mean < 0 else estimate
 
 
 def softening(logits: Tensor) -> float:
@@ -81,7 +138,8 @@ def drift(
 ) -> dict[str, float]:
     """How far each layer's outputs moved on retained rows (Theorem 1, measured), relative to their size.
 
-    `||R (W - W0).T|| / ||R W0.T||` in Frobenius norm, with R the rows that `retained` has in the original network.
+    `||R (W - W0).T|| / ||R W0.T||` in Frobenius norm, with R the rows that `retained` has in the original network: its
+    first batches, up to 512 samples, since a ratio of sums over all their rows is steady long before.
     """
     layers = tuple(layers)
     before, after = dict(original.named_parameters()), dict(model.named_parameters())
@@ -93,7 +151,11 @@ def drift(
         for i, matrix in enumerate(weights[layer.name]):
             sums[layer.name][i] += (rows @ matrix.mT).double().square().sum().item()
 
+    seen = 0
     with observe(original, layers, receive):
         for batch in retained:
             logits_of(original, batch.for_model(original))
+            seen += len(batch)
+            if seen >= _DRIFT_SAMPLES:
+                break
     return {name: (moved / size) ** 0.5 if size > 0 else 0.0 for name, (moved, size) in sums.items()}

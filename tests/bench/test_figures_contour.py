@@ -36,9 +36,7 @@ def judged(few: Subset) -> Batch:
 @pytest.fixture(scope="module")
 def exact(digits_model: nn.Module, few: Subset, judged: Batch) -> dict:
     """A null space that leaves nothing out, and the loss on the very samples that it was made from."""
-    return contour.measure(
-        digits_model, few, judged, num_classes=10, energy=1.0, merge_energy=1.0, reach=2.0, points=POINTS
-    )
+    return contour.measure(digits_model, few, judged, energy=1.0, merge_energy=1.0, reach=2.0, points=POINTS)
 
 
 def test_the_loss_is_flat_within_an_exact_null_space_and_not_outside(exact: dict, digits_model, judged: Batch) -> None:
@@ -51,8 +49,8 @@ def test_the_loss_is_flat_within_an_exact_null_space_and_not_outside(exact: dict
 
 
 def test_both_directions_are_as_long_as_the_weights_and_orthogonal(digits_model: nn.Module, few: Subset) -> None:
-    bases, layers = contour.class_subspaces(digits_model, few, 10, 0.97, 256, 0, quiet)
-    plane = contour.Plane.span(digits_model, layers, bases.null_space(bases.by_class), seed=0)
+    bases, layers = contour.class_subspaces(digits_model, few, 0.97, 256, 0, quiet)
+    plane = contour.Plane.span(digits_model, layers, bases.null_space(0.99, {}), seed=0)
     for name, centre in plane.centre.items():
         within, outside = plane.within[name], plane.outside[name]
         assert within.norm().item() == pytest.approx(centre.norm().item(), rel=1e-4)
@@ -69,7 +67,7 @@ def test_layers_without_both_directions_stay(exact: dict) -> None:
 
 def test_the_network_itself_is_left_alone(digits_model: nn.Module, few: Subset, judged: Batch) -> None:
     before = {name: t.clone() for name, t in digits_model.state_dict().items()}
-    contour.measure(digits_model, few, judged, num_classes=10, points=3)
+    contour.measure(digits_model, few, judged, points=3)
     assert all(torch.equal(t, before[name]) for name, t in digits_model.state_dict().items())
 
 
@@ -78,12 +76,12 @@ def test_a_full_space_is_an_error() -> None:
     inputs = torch.eye(64).reshape(64, 1, 8, 8).repeat(2, 1, 1, 1)
     data = torch.utils.data.TensorDataset(inputs, torch.arange(2).repeat_interleave(64))
     with pytest.raises(EmptyNullSpace, match="no layer has directions both"):
-        contour.measure(model, data, Batch(inputs, data.tensors[1]), num_classes=10, energy=1.0, merge_energy=1.0)
+        contour.measure(model, data, Batch(inputs, data.tensors[1]), energy=1.0, merge_energy=1.0)
 
 
 def test_the_original_must_be_a_point(digits_model: nn.Module, few: Subset, judged: Batch) -> None:
     with pytest.raises(InvalidRequest, match="points=4; give an odd number"):
-        contour.measure(digits_model, few, judged, num_classes=10, points=4)
+        contour.measure(digits_model, few, judged, points=4)
 
 
 def test_the_picture_needs_the_file_alone(exact: dict, tmp_path: Path) -> None:

@@ -8,7 +8,16 @@ import re
 import pytest
 from rich.console import Console
 
-from unsc.cli.tables import about_method, about_metrics, audit_table, methods_table, skipped_lines, tuned_table
+from unsc.cli.tables import (
+    about_method,
+    about_metrics,
+    audit_table,
+    methods_table,
+    show_grid,
+    skipped_lines,
+    tuned_table,
+)
+from unsc.compare.grid import Grid
 from unsc.compare.tuning import Try, Tuned
 from unsc.errors import InvalidRequest
 from unsc.evaluation.audit import Audit
@@ -23,6 +32,17 @@ def _shown(thing: object) -> list[list[str]]:
     return [
         [cell.strip() for cell in line.strip("│┃").split("│")] for line in out.getvalue().splitlines() if "│" in line
     ]
+
+
+def test_a_table_that_is_too_wide_is_shown_in_pieces(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each piece names its rows."""
+    grid = Grid("T", ("method", "a", "b" * 20, "c" * 20), ((("unsc", "1", "2", "3"),), (("[all]", "4", "5", "6"),)))
+    show_grid(grid, Console(width=50))
+    shown = capsys.readouterr().out
+    assert shown.count("unsc") == shown.count("[all]") == 2 and "b" * 20 in shown and "c" * 20 in shown
+    assert max(map(len, shown.splitlines())) <= 50
+    show_grid(grid, Console(width=100))
+    assert capsys.readouterr().out.count("unsc") == 1
 
 
 def test_every_method_and_metric_has_a_row() -> None:

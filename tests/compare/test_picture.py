@@ -9,6 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from unsc.cli.tables import show_grid
 from unsc.compare import picture
 from unsc.compare.picture import distance_to_retraining, scorecard, tells_forgetting
 from unsc.compare.render import headline
@@ -92,5 +93,5 @@ def test_methods_with_settings_in_brackets_have_a_row(results: Results, tmp_path
     cells = {**results.cells, "unsc[budget=0.1]": results.cells["unsc"]}
     scorecard(tmp_path / "card.png", Results(cells, 2))
     console = Console(file=io.StringIO(), width=200)
-    headline(Results(cells, 2)).show(console)
+    show_grid(headline(Results(cells, 2)), console)
     assert "unsc[budget=0.1]" in console.file.getvalue()  # type: ignore[attr-defined]

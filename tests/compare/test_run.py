@@ -13,6 +13,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
+from unsc.cli.tables import show_results
 from unsc.compare import Config, Finished, chosen_methods, compare
 from unsc.compare import run as run_module
 from unsc.compare.comparison import Comparison
@@ -20,6 +21,7 @@ from unsc.compare.networks import Networks
 from unsc.compare.plan import trials, tuning
 from unsc.compare.render import by_group, headline, report, write_report
 from unsc.compare.results import Results, write
+from unsc.datasets import size_of
 from unsc.errors import Diverged, InvalidData, InvalidRequest
 from unsc.methods import Problem, Range, method, methods
 
@@ -200,7 +202,7 @@ def test_fewer_samples_are_judged_and_retained_if_so_asked(registered: None, tmp
     sizes = []
 
     def counts(problem: Problem) -> nn.Module:
-        sizes.append((len(problem.forget), len(problem.retain)))  # type: ignore[arg-type]
+        sizes.append((size_of(problem.forget), size_of(problem.retain)))
         return problem.copy()
 
     method(needs=())(counts)
@@ -400,8 +402,9 @@ def test_chosen_methods_bring_what_they_are_compared_with() -> None:
 
 def test_the_report_holds_everything(whole: Finished, tmp_path: Path) -> None:
     finished = replace(whole, comparison=Comparison(_copy(whole, tmp_path), CONFIG))
+    results = write_report(finished, "unsc compare --seed 0")
     with (tmp_path / "shown.txt").open("w") as shown:
-        write_report(finished, "unsc compare --seed 0", Console(file=shown, width=200))
+        show_results(results, Console(file=shown, width=200))
     text = (tmp_path / "report.md").read_text()
     assert "Made by `unsc compare --seed 0`" in text and "over 2 trials" in text
     assert all(f"| {name} |" in text for name in ("original", *CONFIG.methods))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from unsc.errors import InvalidData
+from unsc.errors import InvalidData, InvalidRequest, UnscError, UnsupportedModel
 from unsc.evaluation import evaluate
 
 
@@ -65,3 +65,46 @@ def test_an_empty_part_is_refused(name: str) -> None:
     parts: dict[str, Any] = {"retain_test": RETAIN, "forget_test": FORGET, name: part([], [])}
     with pytest.raises(InvalidData, match=f"{name} is empty; give at least one sample"):
         evaluate(Scores(), **parts)
+
+
+@pytest.mark.parametrize("kind", ["data set", "list", "loader"])
+def test_classes_tell_the_parts_apart(kind: str) -> None:
+    """One test set and the forgotten classes give what its two parts give."""
+    together = TensorDataset(*(torch.cat([a, b]) for a, b in zip(RETAIN.tensors, FORGET.tensors, strict=True)))
+    test = {
+        "data set": together,
+        "list": [*map(together.__getitem__, range(len(together)))],
+        "loader": DataLoader(together, batch_size=2),
+    }[kind]
+    assert evaluate(Scores(), test, classes=[3]) == evaluate(Scores(), retain_test=RETAIN, forget_test=FORGET)  # type: ignore[arg-type]
+    assert evaluate(Scores(), test, classes=3).forget_test_acc == 25.0  # type: ignore[arg-type]
+
+
+def test_a_list_of_samples_is_evaluated() -> None:
+    retain, forget = ([part[i] for i in range(len(part))] for part in (RETAIN, FORGET))
+    assert evaluate(Scores(), retain_test=retain, forget_test=forget).retain_test_acc == 60.0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"test": RETAIN}, {"classes": [3]}, {"test": RETAIN, "forget_test": FORGET}, {"retain_test": RETAIN}],
+)
+def test_half_a_question_is_refused(given: dict) -> None:
+    with pytest.raises(InvalidRequest, match="either test and classes"):
+        evaluate(Scores(), **given)
+
+
+@pytest.mark.parametrize(("classes", "said"), [([3], r"classes 0, 1, 2; it needs samples of \[3\]"), ([9], "0 to 3")])
+def test_a_class_without_samples_is_named(classes: list[int], said: str) -> None:
+    with pytest.raises(UnscError, match=said):
+        evaluate(Scores(), RETAIN, classes=classes)
+
+
+def test_a_single_probability_is_not_taken_for_a_logit() -> None:
+    """Its sign would say class 1 of every sample."""
+    model = nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())
+    with pytest.raises(UnsupportedModel, match="sigmoid"):
+        evaluate(model, RETAIN, classes=[1])
+    zeros = part([0, 1], [0, 1])
+    found = evaluate(model, zeros, classes=[1], logits=torch.logit)
+    assert found.class_acc[0] == 100 * float(model(zeros.tensors[0])[0, 0] <= 0.5)

@@ -94,6 +94,7 @@ def test_a_named_metric_must_be_possible(digits: Split, digits_model: nn.Module)
         ([10], "no class 10; its classes are 0 to 9"),
         ([-1], "no class -1; its classes are 0 to 9"),
         ([3, 12], "no class 12; its classes are 0 to 9"),
+        ([3.5], "classes holds 3.5; give whole numbers"),
         (range(10), "at least one must stay"),
     ],
 )
@@ -118,7 +119,7 @@ def test_unusable_data_is_named(digits: Split, digits_model: nn.Module) -> None:
             r"retain_test has labels \[11\]; the model knows .* 0 to 9",
         ),
         (train, TensorDataset(images, torch.tensor([3, -1])), r"retain_test has labels \[-1\]"),
-        (train, DataLoader(digits.test), "map-style"),
+        (train, iter(DataLoader(digits.test)), "map-style"),
         (train, TensorDataset(images * torch.nan, torch.tensor([3, 1])), "NaN or Inf"),
     ]
     for of_train, of_test, said in cases:
@@ -223,7 +224,7 @@ def test_records(digits: Split, digits_model: nn.Module, digits_retrained: nn.Mo
     [
         ({}, r"either classes=\[...\] .* or indices=\[...\]"),
         ({"classes": [3], "indices": [0]}, r"either classes=\[...\] .* or indices=\[...\]"),
-        ({"indices": [0, 20, -1]}, "indices -1, 20 are out of range; the training data has samples 0 to 19"),
+        ({"indices": [0, 20, -1]}, "indices -1, 20 are out of range; the data set has samples 0 to 19"),
         ({"indices": []}, "names nothing to forget"),
         ({"indices": [1, 1]}, "names 1 more than once"),
         ({"indices": range(20)}, "retain_train has no samples when 20 records are forgotten"),
@@ -241,3 +242,24 @@ def test_it_can_be_saved(full: Audit, tmp_path: Path) -> None:
     assert set(content["fooled_by"]["forget_test_acc"]) == CONTROLS
     assert content["better"]["forget_test_acc"] == "lower"
     assert content["values"]["forget_test_acc"]["value"] == full.model.values["forget_test_acc"].value
+
+
+def test_models_data_and_classes_of_any_form_are_audited(digits: Split, digits_model: nn.Module) -> None:
+    """Logits in a tuple, loaders and class names give the same numbers as logits, data sets and class numbers."""
+
+    class Tuples(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = digits_model
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, None]:
+            return self.inner(x), None
+
+    class Named(torch.utils.data.TensorDataset):
+        classes = [f"digit {k}" for k in range(10)]  # noqa: RUF012
+
+    names = ["retain_test_acc", "forget_test_acc"]
+    plain = audit(digits_model, digits.train, digits.test, classes=[3], names=names)
+    train, test = (torch.utils.data.DataLoader(Named(*part.tensors)) for part in (digits.train, digits.test))
+    other = audit(Tuples(), train, test, classes="digit 3", names=names, logits=lambda output: output[0])
+    assert {n: m.value for n, m in other.model.values.items()} == {n: m.value for n, m in plain.model.values.items()}

@@ -135,12 +135,12 @@ def test_the_matrix_of_a_linear_map_is_weight_and_bias_side_by_side(transposed: 
 def test_packed_attention_is_cut_into_query_key_and_value() -> None:
     """The three thirds of the packed weight and bias are the query's, the key's and the value's, in this order."""
     model = nn.Sequential(nn.MultiheadAttention(4, 2))
-    nn.init.normal_(model[0].in_proj_bias)
+    nn.init.normal_(model.get_parameter("0.in_proj_bias"))
     parameters = parameters_of(model)
     layers = {layer.name: layer for layer in find_layers(model).layers}
     assert list(layers) == ["0.q", "0.k", "0.v", "0.out_proj"]
-    weights = model[0].in_proj_weight.chunk(3)
-    biases = model[0].in_proj_bias.chunk(3)
+    weights = model.get_parameter("0.in_proj_weight").chunk(3)
+    biases = model.get_parameter("0.in_proj_bias").chunk(3)
     for role, weight, bias in zip("qkv", weights, biases, strict=True):
         matrix = layers[f"0.{role}"].matrix(parameters)[0]
         assert torch.equal(matrix, torch.cat([weight, bias[:, None]], dim=1))
@@ -178,8 +178,8 @@ def test_modules_that_share_a_weight_keep_their_own_biases() -> None:
     assert layer.columns == 5
     matrix = torch.randn(1, 3, 5)
     layer.write(matrix, parameters_of(model))
-    assert torch.equal(model[0].bias, matrix[0, :, 3])
-    assert torch.equal(model[1].bias, matrix[0, :, 4])
+    assert torch.equal(model.get_parameter("0.bias"), matrix[0, :, 3])
+    assert torch.equal(model.get_parameter("1.bias"), matrix[0, :, 4])
 
 
 def test_convolutions_that_differ_in_stride_share_a_layer() -> None:
@@ -278,7 +278,7 @@ def test_a_weight_the_user_froze_stays() -> None:
 def test_a_bias_the_user_froze_stays() -> None:
     """A weight without its bias is still a layer, one column narrower."""
     model = nn.Conv2d(3, 4, 2)
-    model.bias.requires_grad_(False)
+    model.get_parameter("bias").requires_grad_(False)
     found = find_layers(model)
     assert [layer.columns for layer in found.layers] == [12]
     assert found.frozen == {"bias": "requires_grad is False"}
@@ -323,7 +323,7 @@ def test_layers_and_frozen_parameters_partition_the_model() -> None:
     """Every parameter is either in a layer or frozen with a reason, never both."""
     block = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     model = nn.ModuleDict({"tokens": nn.Embedding(9, 8), "block": block, "head": nn.Linear(8, 3)})
-    model["block"].linear1.bias.requires_grad_(False)
+    block.linear1.bias.requires_grad_(False)
     found = find_layers(model)
     covered = {name for layer in found.layers for name in layer.parameters}
     assert covered | found.frozen.keys() == parameters_of(model).keys()

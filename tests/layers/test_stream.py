@@ -113,8 +113,7 @@ def test_a_chunk_is_no_larger_than_asked() -> None:
 def test_rows_times_matrix_is_the_linear_map(shape: tuple[int, ...], bias: bool) -> None:
     """For inputs with any number of leading dimensions, given by position or by name."""
     module, x = nn.Linear(3, 5, bias=bias), torch.randn(shape)
-    for args, kwargs in (((x,), {}), ((), {"input": x})):
-        output, layers, rows = observed(module, *args, **kwargs)
+    for output, layers, rows in (observed(module, x), observed(module, input=x)):
         torch.testing.assert_close(mapped(module, layers[""], rows[""])[0], output.reshape(-1, 5))
 
 
@@ -170,8 +169,9 @@ def test_rows_of_an_attention_rebuild_it(widths: dict, bias: bool, batch_first: 
         "value": torch.randn(n, keys, widths.get("vdim", 4)),
     }
     given_inputs = {name: x if batch_first else x.transpose(0, 1) for name, x in inputs.items()}
-    args, kwargs = ((), given_inputs) if by_name else (tuple(given_inputs.values()), {})
-    (output, _), layers, rows = observed(module, *args, **kwargs)
+    query, key, value = given_inputs.values()
+    seen = observed(module, query=query, key=key, value=value) if by_name else observed(module, query, key, value)
+    (output, _), layers, rows = seen
     out_rows = torch.cat(rows["out_proj"], dim=1)[0]
     torch.testing.assert_close(mapped(module, layers["out_proj"], rows["out_proj"])[0], output.reshape(-1, 4))
 

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from unsc.compare.scenarios import load_data
+from unsc.datasets import size_of
 from unsc.errors import InvalidData, InvalidRequest, UnscError, UnsupportedModel
 from unsc.loading.code import import_callable
 from unsc.loading.weights import load_model, read_weights
@@ -205,11 +206,11 @@ def test_what_makes_no_network_is_refused(here: Path, state: dict) -> None:
 
 def test_data_by_name_and_by_function(here: Path) -> None:
     train, test = load_data("digits")
-    assert (len(train), len(test)) == (958, 599)  # type: ignore[arg-type]
+    assert (size_of(train), size_of(test)) == (958, 599)
     train, test = load_data("brought_module:data")
-    assert (len(train), len(test)) == (4, 2)  # type: ignore[arg-type]
+    assert (size_of(train), size_of(test)) == (4, 2)
     train, test = load_data("tiny_scenario:make")
-    assert (len(train), len(test)) == (120, 100)  # type: ignore[arg-type]
+    assert (size_of(train), size_of(test)) == (120, 100)
 
 
 def test_what_gives_no_data_is_refused(here: Path) -> None:

@@ -11,7 +11,7 @@ from torch.utils.data import Subset
 
 from unsc.batches import Batch
 from unsc.bench.datasets import Split
-from unsc.datasets import read
+from unsc.datasets import read, size_of
 from unsc.errors import InvalidRequest
 from unsc.logits import accuracy
 from unsc.methods import Choice, Problem, Range, apply, methods
@@ -69,7 +69,7 @@ def test_the_users_model_is_left_alone_and_the_seed_decides(name: str, digits_pr
     """Not a bit of weights or statistics is changed, nor the mode; the same seed gives the same bits."""
     model, retain = digits_problem.model, digits_problem.retain
     before = {k: v.clone() for k, v in model.state_dict().items()}
-    some = replace(digits_problem, retain=Subset(retain, range(0, len(retain), 3)))  # type: ignore[arg-type]
+    some = replace(digits_problem, retain=Subset(retain, range(0, size_of(retain), 3)))
     short = {k: v for k, v in {"epochs": 1, "batch_size": 32, "samples": 64}.items() if k in METHODS[name].defaults}
     results = [apply(METHODS[name], replace(some, seed=seed), **short).model for seed in (1, 1, 2)]
     first, again, other = (list(m.state_dict().values()) for m in results)  # type: ignore[union-attr]

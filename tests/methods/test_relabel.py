@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from unsc.datasets import read
+from unsc.datasets import read, size_of
 from unsc.logits import logits_of
 from unsc.methods import NO_DATA, Problem
 from unsc.methods.relabel import relabel
@@ -32,7 +32,7 @@ def test_it_forgets_and_what_stays_is_not_looked_at(digits_problem: Problem) -> 
     alone = replace(digits_problem, retain=NO_DATA)
     model = relabel(alone, lr=1e-3, epochs=10)
     working = working_copy(model)
-    batch = read(digits_problem.forget, range(len(digits_problem.forget)))  # type: ignore[arg-type]
+    batch = read(digits_problem.forget, range(size_of(digits_problem.forget)))
     with torch.no_grad():
         known = (logits_of(working, batch).argmax(dim=1) == 3).float().mean()
     assert known < 0.1

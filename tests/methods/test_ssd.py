@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import Subset, TensorDataset
 from typed import tensors_of
 
+from unsc.datasets import size_of
 from unsc.errors import InvalidRequest
 from unsc.evaluation import evaluate
 from unsc.methods import Problem
@@ -94,7 +95,7 @@ def test_no_weight_grows(digits_problem: Problem) -> None:
 
 def test_forgotten_data_cannot_matter_more_than_its_share_of_all_data_allows(smaller: Problem) -> None:
     """All data holds the forgotten, so I_all >= (n_f / n) I_forgotten: above n / n_f no alpha selects anything."""
-    n_f, n_r = len(smaller.forget), len(smaller.retain)  # type: ignore[arg-type]
+    n_f, n_r = size_of(smaller.forget), size_of(smaller.retain)
     above, below = (
         ssd(smaller, alpha=(n_f + n_r) / n_f * factor, batch_size=1).parameters() for factor in (1.001, 0.9)
     )

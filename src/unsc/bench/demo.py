@@ -1,6 +1,6 @@
 """The demo: train a small CNN on handwritten digits, forget a class in several ways, and compare.
 
-Everything needed is embedded, so this also serves as an example of the whole path from data to figure.
+It needs no files, and also serves as an example of the whole path from data to figure.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -32,9 +31,6 @@ from unsc.request import Request, of_classes
 from unsc.storage.files import replaced_folder, save_tensors, write_json
 from unsc.storage.versions import versions
 from unsc.watch import drift
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _TITLES = {
     "original": "original",
@@ -132,7 +128,7 @@ def _write(out: Path, rows: dict[str, Row], config: dict[str, object]) -> None:
         class_accuracy(part / "class_accuracy.png", accuracy, forgotten=config["classes"])  # type: ignore[arg-type]
 
 
-def show(rows: dict[str, Row], classes: Iterable[int], console: Console) -> None:
+def table(rows: dict[str, Row], classes: Iterable[int]) -> Grid:
     """The comparison as a table."""
     names = ", ".join(map(str, classes))
     head = ("model", "retain acc", "forget acc", "drift", "seconds")
@@ -146,5 +142,4 @@ def show(rows: dict[str, Row], classes: Iterable[int], console: Console) -> None
         )
         for name, row in rows.items()
     )
-    Grid(f"Handwritten digits, class {names} forgotten", head, (cells,), bold=_TITLES["unsc"]).show(console)
-    console.print("Accuracy: percent of test data. Drift: largest relative change of a layer's retained outputs.")
+    return Grid(f"Handwritten digits, class {names} forgotten", head, (cells,), bold=_TITLES["unsc"])

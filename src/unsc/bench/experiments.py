@@ -25,9 +25,9 @@ METRICS = (
     "seconds",
 )
 _SHORT = (("epochs", 2), ("unsc.max_passes", 2), ("unsc_paper.max_passes", 8))
-"""Settings that keep methods short on a CPU."""
+"""Settings with which methods take little time on a CPU."""
 _ALONE = ("retain_test_acc", "forget_test_acc", "mia_confidence")
-"""Those that need no retrained network."""
+"""Metrics that need no retrained network."""
 _PUBLISHED = "lr=0.04,energy=0.97,merge_energy=0.99,max_passes=25"
 ABLATION = {
     "I": ("original", "the original"),
@@ -100,7 +100,7 @@ def _ablation(_: ImageData, base: Config) -> list[Experiment]:
 
 
 def _multiclass(data: ImageData, base: Config) -> list[Experiment]:
-    """More and more classes, with the settings that methods come with."""
+    """Growing numbers of classes, with the default settings of each method."""
     step = data.at_once
     chosen = replace(base, methods=("retrain", "unsc_paper", "unsc", "logit_mask"), tune_tries=0)
     sets = [tuple(sorted(data.forget[:count])) for count in range(step, len(data.forget) + 1, step)]

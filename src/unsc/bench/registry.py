@@ -1,4 +1,4 @@
-"""Things by name that a folder of modules registers: a new one is one new file, and no list has to know it."""
+"""Things by name, registered by the modules of a folder: to add one is to add a file, and no list has to change."""
 
 from __future__ import annotations
 

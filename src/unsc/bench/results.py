@@ -53,7 +53,7 @@ class Result:
 
 
 def said_of_attacks(found: Iterable[Result]) -> str:
-    """How well the attack does what it was trained for, in words, and nothing if that is not known."""
+    """How well the attack does what it was trained for, in words; empty if that is not known."""
     known = [accuracy for result in found if (accuracy := result.attack_accuracy) is not None]
     if not known:
         return ""

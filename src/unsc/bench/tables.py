@@ -127,7 +127,7 @@ class _Row:
 
     def cells(self, originals: Mapping[tuple, Result]) -> tuple[str, ...]:
         """The gain is what is retained better than by the original of the same trial, in points of accuracy."""
-        fallen = any(result.diverged for result in self.found)
+        diverged = any(result.diverged for result in self.found)
         values = [self._shown(metric) for metric in _OURS]
         gains = [
             result.values[_OURS[0]] - originals[_request(result)].values[_OURS[0]]
@@ -135,7 +135,7 @@ class _Row:
             if result.method != ORIGINAL and _OURS[0] in result.values and _request(result) in originals
         ]
         seconds = _cell([result.cpu_seconds for result in self.found if result.cpu_seconds is not None])
-        name = f"{self.name} †" if fallen else self.name
+        name = f"{self.name} †" if diverged else self.name
         return (name, values[0], _signed(gains), *values[1:], seconds, *self._theirs())
 
     def _shown(self, metric: str) -> str:
@@ -178,11 +178,11 @@ def _remarks(found: Sequence[Result]) -> str:
     limits = [f"{most} {what}" for what, key in _LIMITS.items() if (most := config.get(key))]
     given = [f"at most {' and '.join(limits)} training samples"] if limits else []
     given += [f"`{name}={value}`" for name, value in config["settings"]]
-    fallen = sorted({f"{r.method}: {r.diverged}" for r in found if r.diverged})
+    diverged = sorted({f"{r.method}: {r.diverged}" for r in found if r.diverged})
     remarks = [
         f"Methods were given {', '.join(given)}." if given else "",
         said_of_attacks(found),
-        f"† fell apart in at least one trial: {'; '.join(fallen)}." if fallen else "",
+        f"† diverged in at least one trial: {'; '.join(diverged)}." if diverged else "",
     ]
     return "".join(f"\n\n{remark}" for remark in remarks if remark)
 

@@ -59,7 +59,7 @@ def fit(
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained network, in evaluation mode, and what each epoch came to."""
+    """A trained network, in evaluation mode, and the numbers of each epoch."""
 
     model: nn.Module
     history: tuple[Epoch, ...]

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from unsc.cli.arguments import DATA, Overwrite, default_folder, names
 from unsc.cli.output import fail, written
-from unsc.cli.progress import bar
+from unsc.progress import bar
 
 
 def command(
@@ -34,6 +34,7 @@ def command(
     overwrite: Overwrite = False,
 ) -> None:
     """Compare methods, all tuned and measured in the same way; a comparison that was stopped is resumed."""
+    from unsc.cli.tables import show_results
     from unsc.compare import Config, chosen_methods, compare
     from unsc.compare.render import write_report
     from unsc.loading.code import import_callable
@@ -45,6 +46,6 @@ def command(
     finished = compare(config, folder, jobs=jobs, overwrite=overwrite, progress=bar)
     if not finished.measured:
         Console().print(f"All results are in {folder} already; nothing was left to do.", soft_wrap=True)
-    write_report(finished, shlex.join(["unsc", *sys.argv[1:]]), Console())
+    show_results(write_report(finished, shlex.join(["unsc", *sys.argv[1:]])), Console())
     written(folder, "report.md", "scorecard.png", "results.json", "results.csv", "config.json")
     fail(finished.failed)

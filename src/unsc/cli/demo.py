@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from unsc.cli.arguments import Overwrite, numbers, refuse_to_replace
 from unsc.cli.output import written
-from unsc.cli.progress import bar
+from unsc.progress import bar
+
+if TYPE_CHECKING:
+    from unsc.bench.demo import Row
 
 
 def command(
@@ -20,7 +24,7 @@ def command(
     overwrite: Overwrite = False,
 ) -> None:
     """Train a small CNN on handwritten digits, forget a class in several ways, and compare."""
-    from unsc.bench.demo import demo, show
+    from unsc.bench.demo import demo
 
     chosen = numbers(classes, "--classes")
     if not overwrite:
@@ -28,3 +32,12 @@ def command(
     rows = demo(chosen, out=out, seed=seed, progress=bar)
     show(rows, chosen, Console())
     written(out, "metrics.json", "config.json", "two checkpoints", "class_accuracy.png")
+
+
+def show(rows: dict[str, Row], classes: Iterable[int], console: Console) -> None:
+    """Print what the demo has measured."""
+    from unsc.bench.demo import table
+    from unsc.cli.tables import show_grid
+
+    show_grid(table(rows, classes), console)
+    console.print("Accuracy: percent of test data. Drift: largest relative change of a layer's retained outputs.")

@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from unsc.compare.grid import Grid
+from unsc.compare.render import headline
+from unsc.compare.results import Results
 from unsc.compare.tuning import Tuned
 from unsc.evaluation.audit import Audit
 from unsc.evaluation.shared.fooled import in_words
 from unsc.evaluation.shared.metrics import Measured, Value, metrics
 from unsc.methods import find, methods
+
+
+def show_grid(grid: Grid, console: Console) -> None:
+    """Print a table of text, in pieces of as many columns as fit."""
+    rows = [grid.head, *(row for block in grid.blocks for row in block)]
+    widths = [max(len(row[i]) for row in rows) + 3 for i in range(len(grid.head))]
+    pieces: list[list[int]] = [[]]
+    for i in range(1, len(grid.head)):
+        if pieces[-1] and widths[0] + sum(widths[k] for k in (*pieces[-1], i)) > console.width:
+            pieces.append([])
+        pieces[-1].append(i)
+    for piece in pieces:
+        console.print(_columns(grid, [0, *piece]))
+
+
+def _columns(grid: Grid, columns: list[int]) -> Table:
+    table = Table(title=grid.title, pad_edge=False)
+    for i in columns:
+        table.add_column(grid.head[i], justify="right" if i else "left", no_wrap=not i)
+    for block in grid.blocks:
+        for row in block:
+            # Brackets in names are not markup.
+            table.add_row(*(Text(row[i]) for i in columns), style="bold" if row[0] == grid.bold else None)
+        table.add_section()
+    return table
+
+
+def show_results(results: Results, console: Console) -> None:
+    """Print the first table of a comparison."""
+    show_grid(headline(results), console)
+    console.print(
+        "Mean ± standard deviation over trials. Fooled: the control is nearer to retraining than to the original."
+    )
+    if any(map(results.diverged, results.cells)):
+        console.print("† Diverged in at least one trial; report.md says why.")
 
 
 def methods_table() -> Table:

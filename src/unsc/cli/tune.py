@@ -10,7 +10,7 @@ from rich.console import Console
 
 from unsc.cli.arguments import DATA, Overwrite, default_folder, result_file
 from unsc.cli.output import written
-from unsc.cli.progress import bar
+from unsc.progress import bar
 
 
 def command(

@@ -18,6 +18,7 @@ from unsc.compare.plan import Config, Training, Trial, trials, tuning
 from unsc.compare.scenarios import Scenario, scenario
 from unsc.compare.tuning import Tuned, tune
 from unsc.cost import Cost
+from unsc.datasets import size_of
 from unsc.errors import InvalidData
 from unsc.evaluation.shared.metrics import metrics
 from unsc.methods import Applied, Method, Problem, apply, find
@@ -129,7 +130,7 @@ class Comparison:
         draw = problem.generator()
 
         def some(dataset: Dataset, most: int | None) -> Dataset:
-            size = len(dataset)  # type: ignore[arg-type]
+            size = size_of(dataset)
             if most is None or size <= most:
                 return dataset
             return Subset(dataset, torch.randperm(size, generator=draw)[:most].tolist())

@@ -21,7 +21,7 @@ class Networks:
 
     folder: Path
     data: str
-    """The name that the scenario goes by; networks of another one are refused."""
+    """The scenario's name; networks of another scenario are refused."""
     scenario: Scenario
 
     def path(self, training: Training) -> Path:

@@ -1,9 +1,8 @@
-"""A comparison as tables, for the terminal and as Markdown."""
+"""A comparison as tables, and all of it as a report in Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from unsc.compare.comparison import RETRAIN
 from unsc.compare.grid import Grid
@@ -14,9 +13,6 @@ from unsc.compare.run import Finished
 from unsc.evaluation.shared.fooled import in_words
 from unsc.evaluation.shared.metrics import Metric
 from unsc.storage.files import write_whole
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 HEADLINE = (
     "retain_test_acc",
@@ -105,17 +101,12 @@ def _title(metric: Metric) -> str:
     return _TITLES.get(metric.topic, metric.topic.replace("_", " ").capitalize())
 
 
-def write_report(finished: Finished, command: str, console: Console) -> None:
-    """Write all results of a comparison to its folder, and show the first table."""
+def write_report(finished: Finished, command: str) -> Results:
+    """Write all results of a comparison to its folder, and return them; `command` is named as their origin."""
     comparison = finished.comparison
     results = Results.read(comparison)
     write(results, comparison, seconds=finished.seconds)
     text = f"# Methods compared on {comparison.config.data}\n\n" + report(results, command)
     write_whole(comparison.folder / "report.md", lambda path: path.write_text(text))
     scorecard(comparison.folder / "scorecard.png", results)
-    headline(results).show(console)
-    console.print(
-        "Mean ± standard deviation over trials. Fooled: the control is nearer to retraining than to the original."
-    )
-    if any(map(results.diverged, results.cells)):
-        console.print("† Diverged in at least one trial; report.md says why.")
+    return results

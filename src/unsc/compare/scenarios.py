@@ -74,24 +74,9 @@ class Scenario:
         progress: Progress = quiet,
     ) -> Problem:
         """Forget `classes` from a network, whose classes `gone` were forgotten before."""
-        labels = self.labels("train")
-        wrong = sorted(set(classes) - set(range(self.num_classes)))
-        if wrong or not classes or len(set(classes) | set(gone)) >= self.num_classes:
-            raise InvalidRequest(
-                f"classes {list(classes)} of {self.name} cannot be forgotten: give some of 0 to "
-                f"{self.num_classes - 1}, and leave at least one"
-            )
-        chosen = of_classes(labels, classes)
-        lost = chosen | of_classes(labels, gone)
-        return Problem(
-            model,
-            Request.for_classes(classes, self.num_classes, gone=gone),
-            forget=Subset(self.train, chosen.nonzero().flatten().tolist()),
-            retain=Subset(self.train, (~lost).nonzero().flatten().tolist()),
-            recipe=self.recipe,
-            seed=seed,
-            progress=progress,
-        )
+        request = Request.for_classes(classes, self.num_classes, gone=gone)
+        forget, retain = (Subset(self.train, part.tolist()) for part in request.split(self.labels("train")))
+        return Problem(model, request, forget, retain, self.recipe, seed, progress)
 
     def without(self, classes: Sequence[int]) -> Dataset:
         """The training data without some classes."""
@@ -131,8 +116,8 @@ def scenario(name: str) -> Scenario:
 
     Packages offer scenarios by an entry point of the group `unsc.scenarios`: a function that gives providers by name.
     This one offers `digits`, which needs no files, and the paper's data sets, which are read from the folder that the
-    environment variable UNSC_DATA names. `fashion-mnist@paper` is trained as in the paper, `fashion-mnist` by itself
-    as is possible on a CPU.
+    environment variable UNSC_DATA names. `fashion-mnist@paper` is trained as in the paper, `fashion-mnist` for a few
+    epochs on a CPU.
     """
     if ":" in name:
         made = made_by(name)

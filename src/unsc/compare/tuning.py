@@ -106,7 +106,7 @@ def tune(
 
 
 class Search:
-    """Proposes settings of a method, the published ones first, then by what the former ones came to."""
+    """Proposes settings of a method, the published ones first, then by how earlier ones scored."""
 
     def __init__(self, method: Method, seed: int, former: Sequence[Try] = ()) -> None:
         optuna = need("optuna", extra="tune")
@@ -126,7 +126,7 @@ class Search:
         return {name: space.suggest(self._asked, name) for name, space in self._space.items()}
 
     def tell(self, score: float) -> None:
-        """What the settings that were asked for last came to."""
+        """Report how the settings that were asked for last did."""
         if self._asked is None:
             raise InvalidRequest("there are no settings to tell a score of; call ask() first")
         self._study.tell(self._asked, score)

@@ -11,13 +11,16 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, Subset
 
 from unsc.batches import Batch
-from unsc.datasets import check_map_style, read, read_labels
+from unsc.datasets import Data, as_source, check_map_style, read, read_labels, size_of
 from unsc.errors import InvalidData, InvalidRequest, UnscError, listing
 from unsc.evaluation.shared.case import Case, Part
 from unsc.evaluation.shared.fooled import fooled_by, shortfall
 from unsc.evaluation.shared.metrics import Measured, measure, metrics
+from unsc.forms import Collate
+from unsc.logits import OfOutput
 from unsc.methods import Problem, apply, methods
 from unsc.models import count_classes, working_copy
+from unsc.names import numbered
 from unsc.request import Request, make_request, of_classes
 from unsc.verdict import FORGOTTEN
 
@@ -110,15 +113,18 @@ class Audit:
 
 def audit(
     model: nn.Module,
-    train: Dataset,
-    test: Dataset,
+    train: Data,
+    test: Data,
     *,
-    classes: Iterable[int] | int | None = None,
+    classes: Iterable[int | str] | int | str | None = None,
     indices: Iterable[int] | None = None,
     original: nn.Module | None = None,
     retrained: nn.Module | None = None,
     twin: nn.Module | None = None,
     names: Iterable[str] | None = None,
+    label_key: str | None = None,
+    collate_fn: Collate | None = None,
+    logits: OfOutput | None = None,
     seed: int = 0,
 ) -> Audit:
     """Measure how well `model` has forgotten whole `classes`, or the records at `indices` of `train`.
@@ -126,12 +132,19 @@ def audit(
     `train` is the data it was trained on, `test` data that it has never seen. For records, "forgotten test samples" are
     those of the records' classes, and all test samples count as retained. With the model before unlearning
     (`original`) and one that was trained without what was forgotten (`retrained`, and a second one as `twin`) more can
-    be measured. `names` restricts the audit to these metrics.
+    be measured. `names` restricts the audit to these metrics. Data, classes, `collate_fn` and `logits` are as in
+    `evaluate`.
     """
+    given = None if classes is None else _numbers(classes, model, [train, test], label_key)
+    train, test = (as_source(data, model, label_key=label_key, collate_fn=collate_fn) for data in (train, test))
     _check_not_empty(train=train, test=test)
+    if logits is not None:
+        model = working_copy(model, logits=logits)
+        original, retrained, twin = (
+            None if other is None else working_copy(other, logits=logits) for other in (original, retrained, twin)
+        )
     num_classes = _count({"model": model, "original": original, "retrained": retrained, "twin": twin}, train)
-    distinct = classes if classes is None or isinstance(classes, int) else set(classes)
-    request = make_request(num_classes, classes=distinct, indices=indices)
+    request = make_request(num_classes, classes=given, indices=indices)
     parts = _parts(request, train=train, test=test)
     case = Case(model, request, parts, original=original, retrained=retrained, twin=twin, seed=seed)
     judged = measure(case, names)
@@ -146,16 +159,24 @@ def audit(
     return Audit(judged, reference, None if original is None else same(original), controls, request.kind)
 
 
+def _numbers(
+    classes: Iterable[int | str] | int | str, model: nn.Module, data: list[Data], label_key: str | None
+) -> set[object]:
+    """The numbers of classes that may be named, and named more than once; what is no whole number stays as it is."""
+    found: list[Any] = numbered(classes, model=model, data=data, label_key=label_key)
+    return {k.__index__() if hasattr(k, "__index__") else k for k in found}
+
+
 def _check_not_empty(**datasets: Dataset) -> None:
     for name, dataset in datasets.items():
         check_map_style(dataset)
-        if len(dataset) == 0:  # type: ignore[arg-type]
+        if size_of(dataset) == 0:
             raise InvalidData(f"the {name} data has no samples; give at least one of every class")
 
 
 def _parts(request: Request, *, train: Dataset, test: Dataset) -> dict[Part, Batch]:
     """The samples that go and that stay, of train and of test, checked to be some of known classes."""
-    of_train, of_test = (read(dataset, range(len(dataset))) for dataset in (train, test))  # type: ignore[arg-type]
+    of_train, of_test = (read(dataset, range(size_of(dataset))) for dataset in (train, test))
     goes = _goes(request, of_train.labels)
     alike = of_classes(of_test.labels, request.classes or of_train.labels[goes].unique().tolist())
     parts: dict[Part, Batch] = {
@@ -180,16 +201,13 @@ def _goes(request: Request, labels: Tensor) -> Tensor:
     """Which training samples with these labels (n,) are to be forgotten, bool (n,)."""
     if request.records is None:
         return of_classes(labels, request.classes)
-    outside = [i for i in request.records if not 0 <= i < len(labels)]
-    if outside:
-        last = len(labels) - 1
-        raise InvalidRequest(f"indices {listing(outside)} are out of range; the training data has samples 0 to {last}")
+    request.check_positions(len(labels))
     return torch.zeros(len(labels), dtype=torch.bool).index_fill(0, torch.tensor(request.records), True)
 
 
 def _count(models: dict[str, nn.Module | None], train: Dataset) -> int:
     """How many classes the models know; it must be the same number for all."""
-    few = read(train, range(min(4, len(train))))  # type: ignore[arg-type]
+    few = read(train, range(min(4, size_of(train))))
     counts = {name: count_classes(working_copy(m), few) for name, m in models.items() if m is not None}
     if len(set(counts.values())) > 1:
         raise InvalidRequest(f"the models know different numbers of classes, {counts}; give models of the same classes")

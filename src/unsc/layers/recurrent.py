@@ -89,7 +89,7 @@ class _Steps:
 
 @dataclass(frozen=True)
 class _Unrolled:
-    """What a recurrence came by."""
+    """What a recurrence computed on its way."""
 
     rows: dict[str, Tensor]
     """By role, (steps of all samples, columns)."""

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.batches import Batch, join
-from unsc.datasets import read
+from unsc.datasets import read, size_of
 from unsc.errors import UnsupportedModel
 from unsc.logits import logits_of
 from unsc.methods.shared.problem import Problem
@@ -114,7 +114,7 @@ def marked_batches(problem: Problem, share: float, size: int, epochs: int) -> tu
     Instead of labels they carry 1 for forgotten samples and 0 for retained ones.
     """
     forget, retain, generator = problem.forget, problem.retain, problem.generator()
-    n, m = len(forget), len(retain)  # type: ignore[arg-type]
+    n, m = size_of(forget), size_of(retain)
     chosen = torch.randperm(m, generator=generator)[: max(1, round(share * m))]
 
     def batch_of(positions: Tensor) -> Batch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from unsc.datasets import read, read_batches
+from unsc.datasets import read, read_batches, size_of
 from unsc.features import find_head
 from unsc.logits import logits_of
 from unsc.methods.shared.problem import Problem
@@ -43,7 +43,7 @@ def _excess(problem: Problem, model: nn.Module) -> Tensor:
     """The most by which each forgotten class's score exceeds the best retained one, at least 0: (forgotten,)."""
     forget, gone = problem.forget, list(problem.classes)
     most, scale = torch.zeros(len(gone), dtype=torch.float64), 0.0
-    everything = torch.arange(len(forget))  # type: ignore[arg-type]
+    everything = torch.arange(size_of(forget))
     with problem.progress("scores", number_of_batches(forget, size=_BATCH, epochs=1)) as advance:
         for batch in read_batches(forget, everything, size=_BATCH):
             logits = logits_of(model, batch.for_model(model)).double().cpu()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from unsc.datasets import read, read_batches
+from unsc.datasets import read, read_batches, size_of
 from unsc.errors import InvalidRequest
 from unsc.features import find_head
 from unsc.methods.shared.importance import true_fisher
@@ -44,7 +44,7 @@ def fisher(problem: Problem, *, alpha: float = 1e-6, power: float = 1.0, samples
     if alpha < 0 or power < 0:
         raise InvalidRequest(f"alpha={alpha}, power={power}; allowed are numbers of at least 0")
     model = problem.copy()
-    size = len(problem.retain)  # type: ignore[arg-type]
+    size = size_of(problem.retain)
     drawn = torch.randperm(size, generator=problem.generator())[:samples]
     with problem.progress("Fisher information", -(-len(drawn) // _BATCH)) as advance:
         information = true_fisher(model, read_batches(problem.retain, drawn, size=_BATCH), advance)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
 from unsc.batches import Batch, join
-from unsc.datasets import read, read_batches
+from unsc.datasets import read, read_batches, size_of
 from unsc.features import Head, find_head, head_inputs
 from unsc.methods.shared.problem import Problem
 from unsc.methods.shared.registry import method
@@ -63,7 +63,7 @@ def head_only(problem: Problem, *, lr: float = 0.01, batch_size: int = 64, max_p
 
 
 def _features(problem: Problem, model: nn.Module, head: Head, dataset: Dataset) -> Batch:
-    everything = torch.arange(len(dataset))  # type: ignore[arg-type]
+    everything = torch.arange(size_of(dataset))
     found = []
     with problem.progress("features", number_of_batches(dataset, size=_BATCH, epochs=1)) as advance:
         for batch in head_inputs(model, head, read_batches(dataset, everything, size=_BATCH)):

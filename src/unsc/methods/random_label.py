@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.batches import Batch, join
+from unsc.datasets import size_of
 from unsc.logits import logits_of
 from unsc.methods.shared.problem import Problem
 from unsc.methods.shared.registry import method
@@ -72,7 +73,7 @@ def relabelled_batches(problem: Problem, *, epochs: int, batch_size: int) -> Ite
     Forgotten samples come in proportion to their number, but at least one in each batch (few records would be rare
     otherwise) and at most as many as retained ones.
     """
-    share = len(problem.forget) / len(problem.retain)  # type: ignore[arg-type]
+    share = size_of(problem.forget) / size_of(problem.retain)
     forgotten = endless(problem.forget, size=min(max(1, round(share * batch_size)), batch_size), seed=problem.seed)
     generator = problem.generator()
     for retained in passes(problem.retain, size=batch_size, epochs=epochs, seed=problem.seed):

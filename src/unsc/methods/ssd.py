@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.utils.data import ConcatDataset, Dataset
 
-from unsc.datasets import read_batches
+from unsc.datasets import read_batches, size_of
 from unsc.errors import InvalidRequest
 from unsc.methods.shared.importance import Importance, batch_importance, empirical_fisher
 from unsc.methods.shared.problem import Problem
@@ -55,6 +55,6 @@ def ssd(problem: Problem, *, alpha: float = 10.0, dampening: float = 1.0, batch_
 
 def _importance(problem: Problem, model: nn.Module, dataset: Dataset, size: int) -> Importance:
     measure, step = (batch_importance, size) if size > 1 else (empirical_fisher, _READ)
-    everything = torch.arange(len(dataset))  # type: ignore[arg-type]
+    everything = torch.arange(size_of(dataset))
     with problem.progress("importance", number_of_batches(dataset, size=step, epochs=1)) as advance:
         return measure(model, read_batches(dataset, everything, size=step), advance)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from unsc.collect import collect
-from unsc.datasets import read, read_batches, read_labels
+from unsc.datasets import read, read_batches, read_labels, size_of
 from unsc.errors import InvalidRequest
 from unsc.layers import Layer, parameters_of
 from unsc.methods.shared.problem import Problem
@@ -68,7 +68,7 @@ def scaled_projector(moment: Moment, alpha: float) -> Callable[[Tensor], Tensor]
 
 def _weights_alone(model: nn.Module, dataset: Dataset) -> tuple[Layer, ...]:
     """The layers without their biases, which stay."""
-    probe = read(dataset, range(min(4, len(dataset))))  # type: ignore[arg-type]
+    probe = read(dataset, range(min(4, size_of(dataset))))
     layers, _ = editable_layers(model, probe)
     return editable_layers(model, probe, parameters=[layer.weight.parameter for layer in layers])[0]
 

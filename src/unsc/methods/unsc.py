@@ -14,10 +14,10 @@ from unsc.run import run
 
 @method(
     needs=("forget", "retain"),
-    search={"budget": Range(3e-5, 1e-3, log=True), "stop_mass": Range(1e-4, 1e-1, log=True)},
+    search={"budget": Range(1e-4, 4e-3, log=True), "stop_mass": Range(1e-4, 1e-1, log=True)},
 )
 def unsc(
-    problem: Problem, *, budget: float = 1e-4, max_passes: int | None = None, stop_mass: float = 0.01
+    problem: Problem, *, budget: float = 4e-4, max_passes: int | None = None, stop_mass: float = 0.01
 ) -> Forgotten:
     """Source: this package's `unsc.forget` with its default step, after Chen, Zhu, Yu, Zhou, "Machine Unlearning via
     Null Space Calibration", IJCAI 2024.

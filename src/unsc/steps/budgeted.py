@@ -1,14 +1,16 @@
 """The budgeted step: the most forgetting for a given change of retained predictions. It has no learning rate.
 
-For the gradient G of the forget loss, the step `D = -k G (b (A + damping I))^-1` lowers that loss most for a
-predicted retained KL of `budget` nats, which sets k. The prediction is then checked: if retained predictions
-moved more than the budget allows, the step is taken back and tried shorter, and later steps start from there.
+For the gradient G of the forget loss, each layer's direction is `D = G (b (A + damping I))^-1`, which lowers that loss
+most for its predicted cost. How the layers' costs add up is measured now and then (`together.py`), which says how
+much each of them moves, and the budget in nats of retained KL says how far. Then the cost of the step itself is
+measured: if retained predictions moved more than the budget allows, the step is taken back and tried shorter, and
+what was measured beyond the prediction makes later steps shorter, or longer.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,12 +20,13 @@ from torch import Tensor, nn
 
 from unsc.batches import Batch
 from unsc.checks import is_number, require
-from unsc.collect import collect
 from unsc.layers import Layer, parameters_of
 from unsc.logits import logits_of
 from unsc.progress import Progress
-from unsc.steps.curvature import RetainedCurvature, assemble, gradients_of, sensitivities
+from unsc.steps.curvature import RetainedCurvature, gradients_of
+from unsc.steps.estimate import estimate
 from unsc.steps.rule import Step, StepRule
+from unsc.steps.together import Together, best_mix, effects, parts_of
 from unsc.targets import Targets, pseudo_labels
 from unsc.task import Task
 from unsc.watch import Watch
@@ -33,8 +36,10 @@ _ROUNDING = 1e-6
 """A forget loss in nats that float32 cannot tell from 0; it may even be negative."""
 _FEWEST_STEPS = 64
 """Small requests take more passes, so that their steps are not too few for the budget of each."""
-_SENSITIVITY_SAMPLES, _SENSITIVITY_BATCH = 512, 16
-_DAMPING_SAMPLES = 256
+_MEASURE_EVERY = 8
+"""Steps until it is measured anew how layers add up."""
+_PROBE, _TOO_FAR = 0.1, 4.0
+"""What a part is moved by to see its effect, and what is too much for that, in budgets."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,8 @@ class BudgetedRule(StepRule[RetainedCurvature]):
     targets: ClassVar[Targets] = "soft"
     max_kl: ClassVar[float] = 0.1
 
-    budget: float = 1e-4
-    """Nats of retained prediction change that each step may predict."""
+    budget: float = 4e-4
+    """Nats of retained prediction change that each step may cost."""
 
     def __post_init__(self) -> None:
         require("budget", self.budget, "a number above 0", is_number(self.budget) and self.budget > 0)
@@ -57,18 +62,13 @@ class BudgetedRule(StepRule[RetainedCurvature]):
 
     def prepare(self, task: Task, progress: Progress) -> RetainedCurvature:
         """What weight changes cost all data that stays, the remaining samples of records' classes included."""
-        model, layers, fit = task.original, task.layers, task.samples.retain_fit
-        with progress("moments", fit.number_of_batches()) as advance:
-            moments = collect(model, layers, fit.all(), chunk_bytes=task.chunk_bytes, advance=advance)
-        check = collect(model, layers, task.samples.retain_check, chunk_bytes=task.chunk_bytes)
-        samples = len(fit), sum(map(len, task.samples.retain_check))
-        generator = torch.Generator().manual_seed(task.seed)
-        drawn = fit.draw(_SENSITIVITY_SAMPLES, _SENSITIVITY_BATCH, generator)
-        b = sensitivities(model, layers, drawn, moments, samples[0], task.watch, generator=generator)
-        return assemble(layers, moments, check, samples, b, _first_gradients(task))
+        return estimate(task, _first_gradients(task), progress=progress)
 
     def start(self, model: nn.Module, task: Task, guide: RetainedCurvature) -> BudgetedStep:
         return BudgetedStep(model, task.layers, guide, task.watch, budget=self.budget)
+
+
+_DAMPING_SAMPLES = 256
 
 
 def _first_gradients(task: Task) -> dict[str, Tensor]:
@@ -102,36 +102,77 @@ class BudgetedStep(Step):
         self.curvature = curvature.to(example.device, example.dtype)
         for p in self.parameters.values():
             p.requires_grad_(True)
-        self.scale = 1.0
-        """Share of the predicted step length that measurement has allowed so far."""
+        self.parts = parts_of(layers)
+        self.together = Together.alone(len(self.parts))
+        self.excess = 1.0
+        """Measured over predicted cost of the steps so far, beyond what `together` says; recent ones count most."""
         self._spent = 0.0
+        self._seen = watch.quick_look(model)
+        self._next_measurement, self._measurements = 0, 0
+        self._steps = 0
 
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step on samples and their target distributions (n, classes)."""
         loss, gradients = forget_gradients(self.model, self.layers, batch, targets)
         steps = {name: self.curvature.layers[name].solve(g) for name, g in gradients.items()}
-        # b tr(D (A + damping I) D.T) of the unit step is <G, D>.
-        cost = sum((gradients[name] * step).sum().item() for name, step in steps.items())
-        if not (cost > 0 and loss > _ROUNDING):
+        # b tr(D (A + damping I) D.T) of the unit step is <G, D>: what it is predicted to cost is what it gains.
+        alone = {name: (gradients[name] * step).sum().item() for name, step in steps.items()}
+        gains = torch.tensor([sum(alone[x.name] for x in part) for part in self.parts], dtype=torch.float64)
+        if not (gains.sum() > 0 and loss > _ROUNDING):
             return  # nothing left to learn from this batch
+        if self._steps >= self._next_measurement:
+            self._measure(steps, gains)
+        self._steps += 1
+        costs = self.together.costs(gains)
+        mix = best_mix(costs, gains)
+        self._move(steps, mix, (mix @ costs @ mix).item(), loss / (mix @ gains).item())
+
+    def _measure(self, steps: Mapping[str, Tensor], gains: Tensor) -> None:
+        """See how the parts of this step add up, on samples other than those that steps are checked on."""
+        batch = self.watch.another(self._measurements)
+        lengths = (2 * _PROBE * self.budget / (self.together.excess * gains).clamp(min=1e-30)).sqrt()
+        for _ in range(_TRIES):
+            changes = effects(self.model, self.parts, steps, lengths.tolist(), batch, self.watch)
+            spent = lengths.square() * changes.square().sum(dim=1) / 2
+            # Beyond the budget, or where the network breaks, a difference is no derivative.
+            sound = spent <= _TOO_FAR * self.budget
+            if sound.all():
+                self.together, self.excess = Together.measured(changes, gains), 1.0
+                break
+            lengths = torch.where(sound, lengths, 0.1 * lengths)
+        self._measurements += 1
+        self._next_measurement = self._steps + _MEASURE_EVERY
+
+    def _move(self, steps: Mapping[str, Tensor], mix: Tensor, cost: float, furthest: float) -> None:
+        """Move the parts by multiples of `mix`, which costs `cost` at length 1, as far as the budget allows."""
         with torch.no_grad():
             before = {x.name: x.matrix(self.parameters) for x in self.layers}
-        # Spend the budget, but go no further than where the loss, were it linear, would be gone.
-        length = min(math.sqrt(2 * self.budget / cost), loss / cost)
+        share = {x.name: k for part, k in zip(self.parts, mix.tolist(), strict=True) for x in part}
         for _ in range(_TRIES):
-            for layer in self.layers:
-                layer.write(before[layer.name] - self.scale * length * steps[layer.name], self.parameters)
-            kl = self.watch.quick_kl(self.model)
-            # The root of the KL is a length: a step of the budget's length adds at most its own.
-            growth = math.sqrt(kl) - math.sqrt(self._spent) if math.isfinite(kl) else math.inf
-            if growth <= 2 * math.sqrt(self.budget):
-                self._spent = kl
-                self.scale = min(1.0, 1.2 * self.scale)
+            # Spend the budget, but go no further than where the loss, were it linear, would be gone.
+            length = min(math.sqrt(2 * self.budget / (self.excess * cost)), furthest)
+            for x in self.layers:
+                x.write(before[x.name] - length * share[x.name] * steps[x.name], self.parameters)
+            seen = self.watch.quick_look(self.model)
+            moved, total = self.watch.divergence(self._seen, seen), self.watch.divergence_from_original(seen)
+            predicted = length**2 * cost / 2
+            if self._allowed(moved, total):
+                self._spent, self._seen = total, seen
+                self.excess = math.sqrt(self.excess * max(moved, _ROUNDING * self.budget) / predicted)
                 return
-            self.scale *= max(0.01, min(0.5, math.sqrt(self.budget) / growth))
+            # Shorter by half at least. That the prediction was this wrong also calls for another measurement.
+            self.excess = max(4 * self.budget, moved if math.isfinite(moved) else 16 * self.budget) / predicted
+            self._next_measurement = self._steps
             self.taken_back += 1
-        for layer in self.layers:
-            layer.write(before[layer.name], self.parameters)
+        for x in self.layers:
+            x.write(before[x.name], self.parameters)
+
+    def _allowed(self, moved: float, total: float) -> bool:
+        """The root of a KL is a length: a step goes, and adds, at most twice the length of its budget."""
+        if not (math.isfinite(moved) and math.isfinite(total)):
+            return False
+        bound = 2 * math.sqrt(self.budget)
+        return math.sqrt(moved) <= bound and math.sqrt(total) - math.sqrt(self._spent) <= bound
 
     @torch.no_grad()
     def predicted_kl(self, original: nn.Module, edited: nn.Module) -> float:

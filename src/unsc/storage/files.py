@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -36,6 +37,17 @@ def write_json(path: Path, content: Any) -> None:
     write_whole(path, lambda p: p.write_text(text))
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """The object that a JSON file holds."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as e:
+        raise InvalidData(f"cannot read {path} ({e}); give a folder that unsc saved") from e
+    if not isinstance(content, dict):
+        raise InvalidData(f"{path} holds no JSON object; give a folder that unsc saved")
+    return content
+
+
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
     """A safetensors file; `metadata` is kept as JSON in its header."""
     owned = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
@@ -54,6 +66,26 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if metadata is None:
         raise InvalidData(f"{path} was not saved by unsc; give a file that it saved")
     return tensors, json.loads(metadata)
+
+
+@contextmanager
+def writing(path: Path) -> Generator[None]:
+    """Whatever the operating system says while files are written to `path`, in words."""
+    try:
+        yield
+    except (OSError, SafetensorError) as e:
+        raise InvalidRequest(f"cannot write to {path}: {_reason(e)}") from e
+
+
+def _reason(error: OSError | SafetensorError) -> str:
+    number = error.errno if isinstance(error, OSError) else None
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "it may not be written to; name another folder, or change its permissions"
+    if number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
+        return "the disk is full; make room, or name a folder on another disk"
+    if number in (errno.EEXIST, errno.ENOTDIR):
+        return "a part of this path is a file, not a folder; name another folder"
+    return f"{error}; name another folder"
 
 
 @contextmanager

@@ -15,13 +15,13 @@ from unsc.bench.data.shared.split import Split
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
 from unsc.compare.scenarios import Scenario
-from unsc.datasets import read
+from unsc.datasets import read, size_of
 from unsc.extras import need
 
 
 def digits(folder: Path = Path()) -> Split:
     """A third of each class, drawn once, is the test part. There are no files: the folder is ignored."""
-    found = need("sklearn.datasets", extra="eval").load_digits()
+    found = need("sklearn.datasets", extra="data").load_digits()
     images = normalised(torch.tensor(found.images, dtype=torch.float32)[:, None] / 16, (0.305,), (0.376,))
     labels = torch.tensor(found.target, dtype=torch.int64)
     train, test = _stratified(labels, 1 / 3)
@@ -39,7 +39,7 @@ def scenario() -> Scenario:
     train, validation = _stratified(split.train.tensors[1], 0.2)
 
     def recipe(dataset: Dataset, seed: int) -> nn.Module:
-        batch = read(dataset, range(len(dataset)))  # type: ignore[arg-type]
+        batch = read(dataset, range(size_of(dataset)))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = digits_cnn()
@@ -51,7 +51,7 @@ def scenario() -> Scenario:
 
 def _stratified(labels: torch.Tensor, share: float) -> tuple[np.ndarray, np.ndarray]:
     """Two sets of positions that do not overlap, the second with this `share` of each class."""
-    halve = need("sklearn.model_selection", extra="eval").train_test_split
+    halve = need("sklearn.model_selection", extra="data").train_test_split
     return halve(np.arange(len(labels)), test_size=share, stratify=labels.numpy(), random_state=0)
 
 

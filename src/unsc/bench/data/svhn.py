@@ -48,7 +48,7 @@ def _part(path: Path) -> TensorDataset:
 
 def _matlab(path: Path) -> dict[str, Any]:
     """The variables `X` and `y` of a MATLAB file."""
-    loadmat = need("scipy.io", extra="eval").loadmat
+    loadmat = need("scipy.io", extra="data").loadmat
     try:
         with path.open("rb") as f, warnings.catch_warnings():
             warnings.simplefilter("error")  # SciPy only warns of some damage

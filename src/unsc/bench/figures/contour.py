@@ -18,15 +18,16 @@ from torch.utils.data import Dataset
 from unsc.batches import Batch
 from unsc.bench.figures.shared.figure import FIGURES, Content, NetworkFigure
 from unsc.bench.figures.shared.subject import Subject
-from unsc.collect import collect_moments
+from unsc.collect import collect
 from unsc.compare.canvas import canvas, save
-from unsc.datasets import read, read_batches, read_labels
+from unsc.datasets import read, read_labels
 from unsc.errors import EmptyNullSpace, InvalidRequest
 from unsc.layers import Layer, parameters_of
 from unsc.logits import all_logits
-from unsc.models import working_copy
+from unsc.models import editable_layers, working_copy
 from unsc.progress import Advance, Progress, quiet
-from unsc.steps.subspace import ClassBases, NullSpace, class_bases
+from unsc.steps.subspace import Merge, NullSpace, class_basis
+from unsc.task import RetainFit
 
 _SAMPLES = 500
 """Retained test samples that the loss is measured on."""
@@ -37,7 +38,6 @@ def measure(
     fitted: Dataset,
     judged: Batch,
     *,
-    num_classes: int,
     energy: float = 0.97,
     merge_energy: float = 0.99,
     samples_per_class: int = 256,
@@ -52,15 +52,14 @@ def measure(
     """
     if points < 3 or points % 2 == 0:
         raise InvalidRequest(f"points={points}; give an odd number of at least 3, so that the original is one of them")
-    bases, layers = class_subspaces(model, fitted, num_classes, energy, samples_per_class, seed, progress)
-    retained = sorted(bases.by_class)
-    space = bases.null_space(retained, merge_energy=merge_energy)
+    bases, layers = class_subspaces(model, fitted, energy, samples_per_class, seed, progress)
+    space = bases.null_space(merge_energy, {"energy": energy})
     plane = Plane.span(model, layers, space, seed=seed)
     steps = [round(reach * (2 * i / (points - 1) - 1), 6) for i in range(points)]
     with progress("loss", points * points) as advance:
         loss = [[plane.loss(judged, within, outside, advance) for within in steps] for outside in steps]
     return {
-        "retained": retained,
+        "retained": list(space.retain),
         "energy": energy,
         "merge_energy": merge_energy,
         "samples_per_class": samples_per_class,
@@ -75,31 +74,29 @@ def measure(
 
 
 def class_subspaces(
-    model: nn.Module, fitted: Dataset, num_classes: int, energy: float, most: int, seed: int, progress: Progress
-) -> tuple[ClassBases, tuple[Layer, ...]]:
-    """Every class's basis, one class after another: the moments of a hundred classes at once would be gigabytes."""
-    labels, generator = read_labels(fitted), torch.Generator().manual_seed(seed)
-    bases: dict[int, dict[str, Tensor]] = {}
-    layers: tuple[Layer, ...] = ()
-    with progress("null space", len(labels.unique())) as advance:
-        for k in labels.unique().tolist():
-            own = (labels == k).nonzero().flatten()
-            own = own[torch.randperm(len(own), generator=generator)[:most]]
-            loader = read_batches(fitted, own, size=64)
-            moments = collect_moments(model, loader, num_classes=num_classes, samples_per_class=most)
-            bases |= class_bases(moments, energy=energy).by_class
-            layers = moments.layers
+    model: nn.Module, fitted: Dataset, energy: float, most: int, seed: int, progress: Progress
+) -> tuple[Merge, tuple[Layer, ...]]:
+    """The bases of all classes, each of at most `most` samples, merged one class after another."""
+    working, labels, generator = working_copy(model), read_labels(fitted), torch.Generator().manual_seed(seed)
+    positions: dict[int, Tensor] = {}
+    for k in labels.unique().tolist():
+        own = (labels == k).nonzero().flatten()
+        positions[k] = own[torch.randperm(len(own), generator=generator)[:most]]
+    fit = RetainFit(lambda chosen: read(fitted, chosen.tolist()), positions)
+    layers, _ = editable_layers(working, next(fit.all()))
+    merge = Merge()
+    with progress("null space", len(positions)) as advance:
+        for k in positions:
+            merge.add(k, class_basis(collect(working, layers, fit.of_class(k)), energy))
             advance()
-    return ClassBases(bases, energy, num_classes), layers
+    return merge, layers
 
 
 def of_subject(subject: Subject) -> Content:
     """The null space of the retained training samples, the loss on some retained test samples."""
     data, classes = subject.scenario, subject.trial.classes
     judged = read(data.test, data.positions("test", classes, most=_SAMPLES)["retain_test"].tolist())
-    return measure(
-        subject.original, data.without(classes), judged, num_classes=data.num_classes, progress=subject.progress
-    )
+    return measure(subject.original, data.without(classes), judged, progress=subject.progress)
 
 
 def draw(content: Content, path: Path) -> None:

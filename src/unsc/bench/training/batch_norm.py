@@ -1,6 +1,6 @@
 """Give batch norm the statistics of evaluation mode.
 
-Dropout scales what it keeps up, so that the mean stays; but a maximum over dropped and scaled values is larger than
+Dropout scales up what it keeps, so that the mean stays; but a maximum over dropped and scaled values is larger than
 one over all of them, and their variance is larger too. Batch norm that comes after dropout and max pooling therefore
 learns statistics, while training, that do not fit once dropout is off.
 """

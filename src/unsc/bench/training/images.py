@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Subset, TensorDataset
 
-from unsc.datasets import check_map_style, read
+from unsc.datasets import check_map_style, read, size_of
 from unsc.errors import InvalidData
 
 
@@ -41,7 +41,7 @@ class Images:
 def images_of(dataset: Dataset) -> Images:
     """A `TensorDataset` or a subset of one as it is; any other data set of (image, label) is read once."""
     check_map_style(dataset)
-    size = len(dataset)  # type: ignore[arg-type]
+    size = size_of(dataset)
     if size == 0:
         raise InvalidData("the data set to train on is empty; give one with samples")
     if isinstance(dataset, TensorDataset) and len(dataset.tensors) == 2:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from unsc.cli.bench.options import Data
-from unsc.cli.progress import bar
+from unsc.progress import bar
 
 
 def command(

@@ -9,7 +9,7 @@ import typer
 from unsc.cli.bench import render
 from unsc.cli.bench.options import OUT, WORK, Folder, Out, Preset, Seed, Work, read_from
 from unsc.cli.output import fail
-from unsc.cli.progress import bar
+from unsc.progress import bar
 
 
 def command(

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from unsc.cli.bench.options import Folder, read_from
-from unsc.cli.progress import bar
+from unsc.progress import bar
 
 
 def command(
@@ -26,7 +26,8 @@ def command(
 ) -> None:
     """Our step and the paper's: each class forgotten in turn, and single records."""
     from unsc.bench.steps.run import run_steps
+    from unsc.cli.tables import show_grid
 
     read_from(folder)
     for grid in run_steps(names or (), out, checkpoint=checkpoint, fresh=overwrite, progress=bar):
-        grid.show(Console())
+        show_grid(grid, Console())

@@ -9,7 +9,7 @@ from rich.console import Console
 from unsc.cli.bench import render
 from unsc.cli.bench.options import OUT, WORK, Data, Folder, Jobs, Out, Preset, Seed, Trials, Work, read_from
 from unsc.cli.output import fail
-from unsc.cli.progress import bar
+from unsc.progress import bar
 
 TABLES = {
     "table1": "All methods, one class forgotten (ten of CIFAR-100); includes the membership attack.",
@@ -37,6 +37,7 @@ def command(table: str) -> Callable[..., None]:
         from unsc.bench.experiments import experiments
         from unsc.bench.origin import origin
         from unsc.bench.results import keep
+        from unsc.cli.tables import show_results
         from unsc.compare import compare
         from unsc.compare.render import write_report
 
@@ -46,7 +47,8 @@ def command(table: str) -> Callable[..., None]:
             place = work / experiment.config.data / experiment.comparison
             models = work / "models" / experiment.config.data
             finished = compare(experiment.config, place, models=models, jobs=jobs, progress=bar)
-            write_report(finished, f"unsc bench {table} --data {data} --preset {preset} --trials {trials}", console)
+            words = f"unsc bench {table} --data {data} --preset {preset} --trials {trials}"
+            show_results(write_report(finished, words), console)
             files = files or origin(data, data_folder(data))  # the same for all, and hundreds of megabytes to read
             keep(experiment, finished.comparison, out, files)
             failed |= {f"{experiment.name} {what}": why for what, why in finished.failed.items()}

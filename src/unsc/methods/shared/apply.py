@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from unsc.cost import Cost, metered
-from unsc.datasets import read
+from unsc.datasets import read, size_of
 from unsc.errors import Diverged, EmptyNullSpace, UnsupportedModel
 from unsc.logits import logits_of
 from unsc.methods.shared.problem import Problem
@@ -74,9 +74,9 @@ def _divergence(model: nn.Module, problem: Problem) -> str | None:
     except UnsupportedModel as e:
         return str(e)
     dataset = problem.retain if problem.gives("retain") else problem.forget
-    if len(dataset) == 0:  # type: ignore[arg-type]
+    if size_of(dataset) == 0:
         return None
-    some = torch.randperm(len(dataset), generator=problem.generator())[:_PROBED]  # type: ignore[arg-type]
+    some = torch.randperm(size_of(dataset), generator=problem.generator())[:_PROBED]
     logits = logits_of(working, batch := read(dataset, some.tolist()).for_model(working))
     if not torch.isfinite(logits).all():
         return "its outputs are NaN or Inf"

@@ -29,7 +29,7 @@ def accepts_former_arguments(cls: type[T]) -> type[T]:
         warnings.warn(
             f"{name}(model, num_classes, classes, ...) is deprecated and goes with the next release; write "
             f"{name}(model, Request.for_classes(classes, num_classes), ...), or Request.for_records(None, num_classes) "
-            "for records (from unsc.request import Request)",
+            "for records (from unsc import Request)",
             DeprecationWarning,
             stacklevel=2,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -27,32 +27,40 @@ def true_fisher(model: nn.Module, batches: Iterable[Batch], advance: Advance) ->
     The expectation over the network's own labels is exact. A confident network's rare labels carry most of it, so
     that drawing one label for each sample would nearly always miss it.
     """
-    total, n = _zeros(model), 0
-    for batch in batches:
-        on_device = batch.for_model(model)
-        labels = range(_width(model, on_device))
-        _add(total, squared_gradients(model, on_device, [_weighted_log_likelihood(label) for label in labels]))
-        n += len(batch)
-        advance()
-    return {name: value / n for name, value in total.items()}
+
+    def of(batch: Batch) -> Importance:
+        labels = range(_width(model, batch))
+        return squared_gradients(model, batch, [_weighted_log_likelihood(label) for label in labels])
+
+    return _mean(model, batches, of, len, advance)
 
 
 def empirical_fisher(model: nn.Module, batches: Iterable[Batch], advance: Advance) -> Importance:
     """The mean over samples of the squared gradient of the cross entropy with each sample's true label."""
-    total, n = _zeros(model), 0
-    for batch in batches:
-        _add(total, squared_gradients(model, batch.for_model(model), [_cross_entropy]))
-        n += len(batch)
-        advance()
-    return {name: value / n for name, value in total.items()}
+    return _mean(model, batches, lambda batch: squared_gradients(model, batch, [_cross_entropy]), len, advance)
 
 
 def batch_importance(model: nn.Module, batches: Iterable[Batch], advance: Advance) -> Importance:
     """The mean over batches of the squared gradient of each batch's mean cross entropy."""
+
+    def one(_: Batch) -> int:
+        return 1
+
+    return _mean(model, batches, lambda batch: _squared_gradient(model, batch, F.cross_entropy), one, advance)
+
+
+def _mean(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    of: Callable[[Batch], Importance],
+    count: Callable[[Batch], int],
+    advance: Advance,
+) -> Importance:
+    """The sum of what `of` gives for each batch, divided by the sum of what `count` says it stands for."""
     total, n = _zeros(model), 0
     for batch in batches:
-        _add(total, _squared_gradient(model, batch.for_model(model), F.cross_entropy))
-        n += 1
+        _add(total, of(batch.for_model(model)))
+        n += count(batch)
         advance()
     return {name: value / n for name, value in total.items()}
 

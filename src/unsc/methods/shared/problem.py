@@ -1,4 +1,4 @@
-"""What every method is given."""
+"""A forgetting problem: a network, a request, the data that goes and stays, and a recipe to train by."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Need: TypeAlias = Literal["forget", "retain", "recipe"]
 
 
 class _NoData(Dataset[Any]):
-    """The data set of somebody who gave none."""
+    """Stands for a data set that is not given."""
 
     def __len__(self) -> int:
         return 0
@@ -36,11 +36,11 @@ class _NoData(Dataset[Any]):
 
 
 NO_DATA: Dataset[Any] = _NoData()
-"""In the place of a part of the data that is not given."""
+"""Stands for a part of the data that is not given."""
 
 
 def no_recipe(dataset: Dataset, seed: int) -> NoReturn:
-    """In the place of a recipe that is not given."""
+    """Stands for a recipe that is not given."""
     raise InvalidRequest(
         "there is no recipe to train a new network by; give the problem recipe=..., a function of a data set and a "
         "seed that returns a trained network"

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from unsc.batches import Batch
-from unsc.datasets import read_batches
+from unsc.datasets import read_batches, size_of
 from unsc.errors import Diverged
 from unsc.progress import Progress, quiet
 
 
 def passes(dataset: Dataset, *, size: int, epochs: int, seed: int) -> Iterator[Batch]:
     """The data set `epochs` times in batches of `size`, in another order each time."""
-    everything = torch.arange(len(dataset))  # type: ignore[arg-type]
+    everything = torch.arange(size_of(dataset))
     return chain.from_iterable(
         read_batches(dataset, everything, size=size, seed=1_000_003 * seed + epoch) for epoch in range(epochs)
     )
@@ -30,7 +30,7 @@ def endless(dataset: Dataset, *, size: int, seed: int) -> Iterator[Batch]:
 
 
 def number_of_batches(dataset: Dataset, *, size: int, epochs: int) -> int:
-    return epochs * -(-len(dataset) // size)  # type: ignore[arg-type]
+    return epochs * -(-size_of(dataset) // size)
 
 
 def bounded(loss: Tensor, num_classes: int, limit: float) -> Tensor:

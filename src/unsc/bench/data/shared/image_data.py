@@ -1,4 +1,4 @@
-"""What the experiments know about a data set, all of it."""
+"""All that the experiments know about a data set."""
 
 from __future__ import annotations
 

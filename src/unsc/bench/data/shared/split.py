@@ -1,4 +1,4 @@
-"""What every reader gives."""
+"""A data set in two parts, for training and for the test."""
 
 from __future__ import annotations
 

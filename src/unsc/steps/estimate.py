@@ -1,0 +1,132 @@
+"""Estimate the retained curvature from as many samples as it takes.
+
+The moment of all retained data is wanted, not that of each class, so the number of samples does not grow with the
+number of classes: they are taken from all classes in turn. Whether they were enough, other samples tell. A poor
+estimate does not show in what it predicts, since the damping makes up for it, but in steps that buy less: as long as
+twice the samples buy a layer's first step clearly more forgetting for its cost, twice as many are taken for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unsc.batches import Batch
+from unsc.collect import RowBudget, collect
+from unsc.errors import InvalidData
+from unsc.layers import Layer
+from unsc.moments import Moment
+from unsc.progress import Advance, Progress, quiet
+from unsc.steps.curvature import LayerCurvature, RetainedCurvature, assemble, sensitivities, worth
+from unsc.task import BATCH, RetainFit, Task
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much of the retained data to look at."""
+
+    samples: int = 512
+    """Samples to fit at first, of all classes together; each layer takes twice as many at least."""
+    check_samples: int = 256
+    """Other samples that the damping is chosen on."""
+    sensitivity_samples: int = 512
+    rows_per_column: int | None = 16
+    """Rows that a moment is made from, for each of its columns; None for all."""
+    improvement: float = 1.1
+    """Times more forgetting for its cost that twice the samples must buy, for yet more to be taken."""
+
+
+SPARING = Effort()
+"""What an estimate needs."""
+EVERYTHING = Effort(samples=1 << 62, check_samples=1 << 62, rows_per_column=None)
+"""All samples of a task, and all of their rows."""
+_SENSITIVITY_BATCH = 16
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Samples to fit, in the order in which they are taken."""
+
+    positions: Tensor
+    labels: Tensor
+
+    def read(self, fit: RetainFit, first: int, last: int) -> Iterator[Batch]:
+        """Those from `first` up to `last`, in batches."""
+        for chosen in torch.arange(first, last).split(BATCH):
+            batch = fit.read(self.positions[chosen])
+            strange = (batch.labels.cpu() != self.labels[chosen]).nonzero().flatten().tolist()
+            if strange:
+                said, is_ = int(self.labels[chosen][strange[0]]), int(batch.labels[strange[0]])
+                raise InvalidData(f"labels says {said} where the data set gives {is_}; leave labels out, or correct it")
+            yield batch
+
+
+def in_turn(positions: Mapping[int, Tensor], generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """All `positions` (by class) and their labels, (n,): one of each class, then another of each, and so on.
+
+    Within a turn classes come in random order, so that any beginning is as balanced as its length allows.
+    """
+    everything = torch.cat([*positions.values(), torch.zeros(0, dtype=torch.long)])
+    labels = torch.cat([torch.full((len(own),), k) for k, own in positions.items()] or [everything])
+    turns = torch.cat([torch.arange(len(own)) for own in positions.values()] or [everything])
+    order = (turns + torch.rand(len(turns), generator=generator, dtype=torch.float64)).argsort()
+    return everything[order], labels[order]
+
+
+def estimate(
+    task: Task, gradients: Mapping[str, Tensor], effort: Effort = SPARING, *, progress: Progress = quiet
+) -> RetainedCurvature:
+    """The curvature of a task, for steps along `gradients` (by layer) of the forget loss."""
+    generator = torch.Generator().manual_seed(task.seed)
+    fit, held_out = task.samples.retain_fit, task.samples.retain_check[: -(-effort.check_samples // BATCH)]
+    order = _Order(*in_turn(fit.positions, generator))
+    check = _Moments(task, effort, generator)
+    check.add(task.layers, held_out, sum(map(len, held_out)))
+    moments = _Moments(task, effort, generator)
+    seen, goal = 0, min(effort.samples, len(order.labels))
+    with progress("moments", goal) as advance:
+        moments.add(task.layers, order.read(fit, seen, goal), goal, advance)
+    drawn = fit.draw(effort.sensitivity_samples, _SENSITIVITY_BATCH, generator)
+    b = sensitivities(task.original, task.layers, drawn, moments.by_layer, goal, task.watch, generator=generator)
+    made: dict[str, LayerCurvature] = {}
+    bought = dict.fromkeys(moments.by_layer, 0.0)
+    doubtful: Sequence[Layer] = task.layers
+    while True:
+        made |= assemble(doubtful, moments.by_layer, check.by_layer, (goal, check.samples), b, gradients).layers
+        now = {x.name: worth(made[x.name], gradients[x.name], check.by_layer[x.name], check.samples) for x in doubtful}
+        doubtful = [x for x in doubtful if now[x.name] > effort.improvement * bought[x.name]]
+        if not doubtful or goal == len(order.labels):
+            return RetainedCurvature({x.name: made[x.name] for x in task.layers}, goal)
+        bought |= now
+        seen, goal = goal, min(2 * goal, len(order.labels))
+        with progress("moments", goal - seen) as advance:
+            moments.add(doubtful, order.read(fit, seen, goal), goal - seen, advance)
+
+
+class _Moments:
+    """Moments by layer, to which samples are added."""
+
+    def __init__(self, task: Task, effort: Effort, generator: torch.Generator) -> None:
+        self.task, self.effort, self.generator = task, effort, generator
+        self.by_layer = {x.name: Moment(x.groups, x.columns) for x in task.layers}
+        self.samples = 0
+
+    def add(
+        self, layers: Sequence[Layer], batches: Iterable[Batch], samples: int, advance: Advance = lambda: None
+    ) -> None:
+        """Add so many `samples` in `batches` to the moments of some `layers`."""
+
+        def counted() -> Iterator[Batch]:
+            for batch in batches:
+                yield batch
+                for _ in range(len(batch)):
+                    advance()
+
+        per_column = self.effort.rows_per_column
+        rows = None if per_column is None else RowBudget(samples, self.generator, per_column)
+        model, chunk_bytes = self.task.original, self.task.chunk_bytes
+        collect(model, layers, counted(), into=self.by_layer, rows=rows, chunk_bytes=chunk_bytes)
+        self.samples += samples

@@ -1,0 +1,110 @@
+"""How layers add up: what a step costs retained predictions when all layers move at once.
+
+The curvature knows each layer alone, and of that only a mean over all directions. Along one step layers push the same
+predictions the same way, so that together they cost many times the sum. Here the effect of each part of a step is
+measured: with U the change of retained logits by a part, F holds the covariances of these changes under the network's
+own predictions, and moving the parts by k costs `k.T F k / 2` nats. The best step for that cost is `F^-1` times what
+each part gains. Parts that buy little for what they cost are left where they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from unsc.batches import Batch
+from unsc.layers import Layer
+from unsc.logits import logits_of
+from unsc.watch import Watch
+
+_MOST_PARTS = 16
+"""Each part takes a forward pass to measure; in deeper networks a part is several layers that follow each other."""
+_SHRINK = 0.3
+"""How much of the covariances between parts is not believed: they are measured on few samples."""
+_ROUNDS = 200
+
+
+def parts_of(layers: Sequence[Layer]) -> list[tuple[Layer, ...]]:
+    """Layers that follow each other, in at most 16 parts of almost equal size."""
+    size = -(-len(layers) // _MOST_PARTS)
+    return [tuple(layers[i : i + size]) for i in range(0, len(layers), size)]
+
+
+@torch.no_grad()
+def effects(
+    model: nn.Module,
+    parts: Sequence[Sequence[Layer]],
+    steps: Mapping[str, Tensor],
+    lengths: Sequence[float],
+    batch: Batch,
+    watch: Watch,
+) -> Tensor:
+    """What moving each part along `steps` does to the predictions of retained samples, float64 (parts, n * classes).
+
+    By finite differences of the given `lengths`. Changes of logits are centred and weighted by the softened
+    predictions p, so that products of two of them are covariances under p; rows are divided by the root of n.
+    """
+    parameters = dict(model.named_parameters())
+    logits = logits_of(model, batch)
+    p = watch.log_probabilities(logits).double().exp()
+    found = []
+    for part, length in zip(parts, lengths, strict=True):
+        before = {x.name: x.matrix(parameters) for x in part}
+        for x in part:
+            x.write(before[x.name] - length * steps[x.name], parameters)
+        moved = (logits_of(model, batch) - logits)[:, watch.kept].double() / length
+        for x in part:
+            x.write(before[x.name], parameters)
+        found.append(((moved - (p * moved).sum(dim=1, keepdim=True)) * p.sqrt()).flatten())
+    return torch.stack(found) / math.sqrt(len(batch))
+
+
+@dataclass(frozen=True)
+class Together:
+    """How the parts of a step add up, free of how long each of them is."""
+
+    excess: Tensor
+    """Measured over predicted cost of each part alone, (parts,)."""
+    correlations: Tensor
+    """Of the parts' effects, (parts, parts)."""
+
+    @classmethod
+    def alone(cls, parts: int) -> Together:
+        """As if the curvature were right and no part had to do with another."""
+        return cls(torch.ones(parts, dtype=torch.float64), torch.eye(parts, dtype=torch.float64))
+
+    @classmethod
+    def measured(cls, changes: Tensor, predicted: Tensor) -> Together:
+        """From `effects` and what the curvature predicts of each part, `D.T F D` (parts,)."""
+        gram = changes @ changes.T
+        size = gram.diagonal().clamp(min=1e-300).sqrt()
+        excess = gram.diagonal() / predicted.clamp(min=1e-300)
+        # A part without any effect here is not free: the samples were few.
+        return cls(excess.clamp(min=1e-3 * excess.max().item()), gram / size[:, None] / size)
+
+    def costs(self, predicted: Tensor) -> Tensor:
+        """F (parts, parts) for parts that are predicted to cost so much each."""
+        size = (self.excess * predicted.clamp(min=0)).sqrt()
+        shrunk = (1 - _SHRINK) * self.correlations + _SHRINK * torch.eye(len(size), dtype=torch.float64)
+        return shrunk * size[:, None] * size
+
+
+def best_mix(costs: Tensor, gains: Tensor) -> Tensor:
+    """k (parts,), at least 0, that has the most `gains @ k - k.T costs k / 2`; zeros if nothing gains.
+
+    Up to its length it is the direction that gains most for its cost. Coordinates in turn go to their own best.
+    """
+    k = torch.zeros_like(gains)
+    own = costs.diagonal()
+    usable = ((gains > 0) & (own > 0)).nonzero().flatten().tolist()
+    for _ in range(_ROUNDS):
+        before = k.clone()
+        for i in usable:
+            k[i] = max(0.0, (k[i] + (gains[i] - costs[i] @ k) / own[i]).item())
+        if (k - before).abs().max() <= 1e-6 * k.abs().max():
+            break
+    return k

@@ -1,0 +1,161 @@
+"""How layers add up, against autograd on a small network and against brute force."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from unsc.batches import Batch
+from unsc.layers import Layer, find_layers
+from unsc.steps.together import Together, best_mix, effects, parts_of
+from unsc.watch import Watch
+
+KEPT = torch.tensor([True, True, False, True])
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    layers = nn.Conv2d(1, 3, 2), nn.Tanh(), nn.Flatten(), nn.Linear(27, 6), nn.Tanh(), nn.Linear(6, 4)
+    return nn.Sequential(*layers).double().eval()
+
+
+def retained(n: int = 12) -> Batch:
+    x = torch.randn(n, 1, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    return Batch(x, torch.zeros(n, dtype=torch.long))
+
+
+def directions(layers: tuple[Layer, ...]) -> dict[str, Tensor]:
+    g = torch.Generator().manual_seed(2)
+    return {x.name: torch.randn(x.groups, x.outputs, x.columns, dtype=torch.float64, generator=g) for x in layers}
+
+
+def as_parameters(model: nn.Module, layer: Layer, matrix: Tensor) -> dict[str, Tensor]:
+    """A matrix in the shape of the layer's parameters, zero elsewhere."""
+    made = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
+    layer.write(matrix, made)
+    return made
+
+
+def exact_gram(model: nn.Module, layers: tuple[Layer, ...], steps: dict[str, Tensor], watch: Watch) -> Tensor:
+    """Covariances under the predictions of the derivatives by each layer's length, sample by sample."""
+    x, own = retained().inputs, {name: p.detach() for name, p in model.named_parameters()}
+    moves = [as_parameters(model, layer, steps[layer.name]) for layer in layers]
+
+    def logits(lengths: Tensor) -> Tensor:
+        moved = {n: p - sum(k * m[n] for k, m in zip(lengths, moves, strict=True)) for n, p in own.items()}
+        return torch.func.functional_call(model, moved, (x,))[:, KEPT]
+
+    start = torch.zeros(len(layers), dtype=torch.float64)
+    slopes = torch.autograd.functional.jacobian(logits, start).unbind(dim=2)
+    p = (logits(start) / watch.temperature).softmax(dim=1)
+    gram = torch.zeros(len(layers), len(layers), dtype=torch.float64)
+    for i, u in enumerate(slopes):
+        for j, v in enumerate(slopes):
+            gram[i, j] = ((p * u * v).sum(dim=1) - (p * u).sum(dim=1) * (p * v).sum(dim=1)).mean()
+    return gram
+
+
+def test_the_gram_matrix_is_that_of_derivatives() -> None:
+    """And the weights are what they were."""
+    model = network()
+    layers, watch = find_layers(model).layers, Watch(model, [retained()], KEPT)
+    steps, before = directions(layers), copy.deepcopy(model.state_dict())
+    found = effects(model, [(x,) for x in layers], steps, [1e-5] * len(layers), retained(), watch)
+    torch.testing.assert_close(found @ found.T, exact_gram(model, layers, steps, watch), rtol=1e-3, atol=1e-4)
+    assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+
+
+@pytest.mark.parametrize("mix", [(1.0, 1.0, 1.0), (1.0, 0.0, 2.0), (0.3, 1.5, 0.1)])
+def test_a_step_costs_what_the_gram_matrix_says(mix: tuple[float, ...]) -> None:
+    """The measured divergence of a short step of all layers is `k.T F k / 2`; their sum alone is not."""
+    model = network()
+    layers, watch = find_layers(model).layers, Watch(model, [retained()], KEPT)
+    steps = directions(layers)
+    changes = effects(model, [(x,) for x in layers], steps, [1e-5] * len(layers), retained(), watch)
+    k = torch.tensor(mix, dtype=torch.float64)
+    parameters, length = dict(model.named_parameters()), 2e-3
+    with torch.no_grad():
+        for x, share in zip(layers, mix, strict=True):
+            x.write(x.matrix(parameters) - length * share * steps[x.name], parameters)
+    assert watch.kl(model) == pytest.approx((length**2 * k @ changes @ changes.T @ k / 2).item(), rel=0.05)
+
+
+def test_a_part_of_several_layers_moves_as_one() -> None:
+    """Its effect is the sum of its layers' effects, for short steps."""
+    model = network()
+    layers, watch = find_layers(model).layers, Watch(model, [retained()], KEPT)
+    steps = directions(layers)
+    each = effects(model, [(x,) for x in layers], steps, [1e-6] * len(layers), retained(), watch)
+    joined = effects(model, [layers[:2], layers[2:]], steps, [1e-6] * 2, retained(), watch)
+    torch.testing.assert_close(joined, torch.stack([each[:2].sum(dim=0), each[2]]), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("count", [1, 5, 16, 17, 33, 100])
+def test_there_are_few_parts_and_they_hold_each_layer_once(count: int) -> None:
+    layers = find_layers(nn.Sequential(*(nn.Linear(2, 2) for _ in range(count)))).layers
+    parts = parts_of(layers)
+    assert len(parts) <= 16
+    assert [x for part in parts for x in part] == list(layers)
+    if count <= 16:
+        assert len(parts) == count
+
+
+def random_costs(n: int, seed: int) -> Tensor:
+    g = torch.Generator().manual_seed(seed)
+    factor = torch.randn(n, 3 * n, dtype=torch.float64, generator=g) + 0.5
+    return factor @ factor.T / n
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_mix_satisfies_the_conditions_of_optimality(seed: int) -> None:
+    """Parts that move gain at the margin what they cost; those that stay would cost more than they gain."""
+    costs = random_costs(6, seed)
+    gains = torch.rand(6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    k = best_mix(costs, gains)
+    margin = gains - costs @ k
+    assert (k >= 0).all()
+    assert k.any()
+    assert margin[k > 0].abs().max() < 1e-4 * gains.max()
+    assert (margin[k == 0] <= 1e-9).all()
+
+
+def test_no_other_mix_gains_more_for_the_same_cost() -> None:
+    """Nor does moving all parts alike, which is what the sum of single costs would say of equal ones."""
+    costs, gains = random_costs(5, 0), torch.rand(5, dtype=torch.float64)
+    worth = lambda k: ((gains @ k) / (k @ costs @ k).sqrt()).item()  # noqa: E731
+    best = worth(best_mix(costs, gains))
+    g = torch.Generator().manual_seed(0)
+    assert all(worth(torch.rand(5, dtype=torch.float64, generator=g)) <= best + 1e-6 for _ in range(300))
+
+
+def test_parts_that_gain_or_cost_nothing_stay() -> None:
+    costs, gains = torch.diag(torch.tensor([1.0, 0.0, 2.0]).double()), torch.tensor([-1.0, 1.0, 1.0]).double()
+    assert best_mix(costs, gains).tolist() == pytest.approx([0.0, 0.0, 0.5])
+    assert not best_mix(costs, -gains.abs()).any()
+
+
+def test_costs_scale_with_what_is_predicted() -> None:
+    """The diagonal is measured over predicted times the prediction; covariances off it are shrunk, all alike."""
+    changes = torch.randn(4, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    predicted = torch.tensor([1.0, 2.0, 3.0, 4.0]).double()
+    gram = changes @ changes.T
+    costs = Together.measured(changes, predicted).costs(predicted)
+    torch.testing.assert_close(costs.diagonal(), gram.diagonal())
+    off = ~torch.eye(4, dtype=torch.bool)
+    shares = costs[off] / gram[off]
+    torch.testing.assert_close(shares, shares[0].expand(12))
+    assert 0 < shares[0] < 1
+    longer = torch.tensor([4.0, 1.0, 1.0, 1.0]).double()
+    scaled = Together.measured(changes, predicted).costs(predicted * longer)
+    torch.testing.assert_close(scaled, costs * longer.sqrt()[:, None] * longer.sqrt())
+
+
+def test_parts_alone_are_what_the_curvature_says() -> None:
+    predicted = torch.tensor([1.0, 2.0]).double()
+    torch.testing.assert_close(Together.alone(2).costs(predicted), torch.diag(predicted))
+    torch.testing.assert_close(best_mix(torch.diag(predicted), predicted), torch.ones(2).double())
+    assert math.isclose(Together.alone(2).excess.sum().item(), 2)
