@@ -111,6 +111,7 @@ def test_an_audit_end_to_end(command, weights: Path) -> None:
         "--metrics", "retain_test_acc, forget_test_acc,js_forget", "--out", "new/audit.json",
     )  # fmt: skip
     assert (code, err) == (0, "") and "Written to new/audit.json" in out
+    assert "\nNot forgotten: " in out
     content = json.loads((weights / "new/audit.json").read_text())
     assert content["model"] == "original.safetensors" and content["forgotten"] == [3]
     assert list(content["values"]) == ["retain_test_acc", "forget_test_acc", "js_forget"]

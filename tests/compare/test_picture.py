@@ -6,9 +6,11 @@ import io
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from unsc.cli.tables import show_grid
+from unsc.compare import picture
 from unsc.compare.picture import distance_to_retraining, scorecard, tells_forgetting
 from unsc.compare.render import headline
 from unsc.compare.results import Results
@@ -63,6 +65,27 @@ def test_what_says_nothing_about_forgetting_is_left_out_but_for_utility(results:
 def test_it_is_drawn(results: Results, tmp_path: Path) -> None:
     scorecard(tmp_path / "card.png", results)
     assert (tmp_path / "card.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_retraining_gets_may_not_be_known(
+    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of its distance to itself the picture shows a question mark; the others' have no colour, and their values."""
+    for cells in results.cells.values():
+        for cell in cells:
+            cell["measured"]["values"]["js_forget"] = {"value": 0.75}
+    for cell in results.cells["retrain"]:
+        del cell["measured"]["values"]["js_forget"]
+        cell["measured"]["skipped"]["js_forget"] = "no twin"
+    metric, shown = metrics()["js_forget"], []
+    assert tells_forgetting(metric, results) and distance_to_retraining("unsc", metric, results) is None
+
+    def keep(figure: Figure, _: Path) -> None:
+        shown.extend(text.get_text() for text in figure.axes[0].texts)
+
+    monkeypatch.setattr(picture, "save", keep)
+    scorecard(tmp_path / "card.png", results)
+    assert shown.count("?") == 1 and shown.count("0.75") == 4
 
 
 def test_methods_with_settings_in_brackets_have_a_row(results: Results, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -112,6 +113,19 @@ def test_both_files_hold_the_same_numbers(comparison: Comparison) -> None:
     assert content["metrics"]["forget_test_acc"]["reference"] == content["summary"]["retrain"]["forget_test_acc"]
     assert content["seconds"] == 12.5 and content["config"]["trials"] == 3 and len(content["cells"]) == 11
     assert {(c["trial"], c["method"]) for c in content["cells"]} == {(i, m) for m in FORGET for i in FORGET[m]}
+
+
+def test_an_older_file_of_the_only_retrained_network(tmp_path: Path) -> None:
+    """It has the distance of that network to itself, which is not shown; of others, and with a second one, it is."""
+    for shadows, shown in ((0, "?"), (2, "0.00")):
+        comparison = Comparison(tmp_path / str(shadows), replace(CONFIG, trials=1, shadows=shadows))
+        for method in ("retrain", "finetune"):
+            content = _cell(0, method, {"js_forget": 0.0, "retain_test_acc": 95.0})
+            write_json(comparison.result_path(comparison.trials[0], method), content)
+        results = Results.read(comparison)
+        assert results.shown("retrain", "js_forget") == shown and results.shown("finetune", "js_forget") == "0.00"
+        assert results.shown("retrain", "retain_test_acc") == "95.0"
+        assert results.shown("logit_mask", "js_forget") == "–"
 
 
 def test_a_broken_result_is_named(comparison: Comparison) -> None:

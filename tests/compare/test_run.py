@@ -19,12 +19,13 @@ from unsc.compare import run as run_module
 from unsc.compare.comparison import Comparison
 from unsc.compare.networks import Networks
 from unsc.compare.plan import trials, tuning
-from unsc.compare.render import headline, report, write_report
-from unsc.compare.results import Results
+from unsc.compare.render import by_group, headline, report, write_report
+from unsc.compare.results import Results, write
 from unsc.datasets import size_of
 from unsc.errors import Diverged, InvalidData, InvalidRequest
 from unsc.methods import Problem, Range, method, methods
 
+DISTANCES = ("js_forget", "js_retain", "agreement_forget", "tug_of_war", "cka_forget", "retain_gap", "forget_gap")
 METRICS = ("retain_test_acc", "forget_test_acc", "forget_train_acc")
 CONFIG = Config("tiny_scenario:make", ("retrain", "finetune", "logit_mask"), 2, 0, 2, 30.0, 2, METRICS)
 QUICK = replace(CONFIG, trials=1, tune_tries=0, shadows=0)
@@ -108,12 +109,21 @@ def test_the_numbers_are_what_such_models_must_have(whole: Finished) -> None:
 
 
 def test_retraining_is_not_judged_by_itself(whole: Finished, tmp_path: Path) -> None:
-    """The row is another retrained network than the one that distances are measured to, if there is another."""
-    config = replace(QUICK, methods=("retrain",), metrics=("js_forget", "seconds"))
-    alone = _values(compare(config, tmp_path / "alone"))["retrain"][0]
-    assert alone["js_forget"] == pytest.approx(0, abs=1e-9) and alone["seconds"] > 0
+    """The row is another retrained network than the one that distances are measured to; without one, they are `?`."""
+    config = replace(QUICK, methods=("retrain", "finetune"), metrics=(*DISTANCES, "seconds"))
+    finished = compare(config, tmp_path / "alone")
+    assert list(_values(finished)["retrain"][0]) == ["seconds"]
+    assert set(_values(finished)["finetune"][0]) == {*DISTANCES, "seconds"}
+    results = Results.read(finished.comparison)
+    rows = [grid.blocks[0][1] for grid in by_group(results) if grid.title != "Cost"]
+    assert {row[0] for row in rows} == {"retrain"} and {cell for row in rows for cell in row[1:]} == {"?"}
+    write(results, finished.comparison, seconds=1.0)
+    content = json.loads((tmp_path / "alone/results.json").read_text())
+    assert all(content["summary"]["retrain"][name] is None for name in DISTANCES)
+    assert all(content["metrics"][name]["reference"] is None for name in DISTANCES)
+    assert all(content["metrics"][name]["fooled_by"] is None for name in DISTANCES)
     two = _values(compare(replace(config, shadows=2), tmp_path / "two"))["retrain"][0]
-    assert two["js_forget"] > 1e-6
+    assert set(two) == {*DISTANCES, "seconds"} and two["js_forget"] > 1e-6
 
 
 def test_the_same_again_does_nothing(whole: Finished, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from unsc.batches import Batch
 from unsc.errors import UnsupportedModel
 from unsc.evaluation.distance import counterpart, distances_to_retraining, js_distance, tug_of_war
 from unsc.evaluation.shared.case import Case
+from unsc.evaluation.shared.metrics import measure
 from unsc.request import Request
 
 
@@ -38,9 +40,17 @@ def test_tug_of_war_by_hand() -> None:
     assert tug_of_war([0.0, 1.0, 0.0]) == 0.0
 
 
-def test_a_model_is_no_distance_from_itself(digits_case: Case) -> None:
-    """Without a twin, the retrained model is compared with itself."""
+def test_the_retrained_model_is_not_compared_with_itself(digits_case: Case) -> None:
+    """Without a twin its distances are not known, and all that needs none is measured."""
     case = replace(digits_case.of(digits_case.retrained), twin=None)  # type: ignore[arg-type]
+    names = ("js_forget", "agreement_retain", "tug_of_war", "retain_gap", "cka_forget")
+    measured = measure(case, ("retain_test_acc", *names))
+    assert list(measured.values) == ["retain_test_acc"] and set(measured.skipped) == set(names)
+    assert all("give a second retrained model (twin=...)" in reason for reason in measured.skipped.values())
+
+
+def test_a_model_is_no_distance_from_its_copy(digits_case: Case) -> None:
+    case = replace(digits_case.of(copy.deepcopy(digits_case.retrained)), twin=None)  # type: ignore[arg-type]
     found = {name: v.value for name, v in distances_to_retraining(case).items()}
     assert found["js_forget"] == found["js_retain"] == 0
     assert found["agreement_forget"] == found["agreement_retain"] == 100

@@ -16,6 +16,7 @@ from unsc.bench.data.shared.image_data import DATA
 from unsc.bench.experiments import Experiment
 from unsc.compare.comparison import ORIGINAL, Comparison, read_result
 from unsc.compare.plan import current_names
+from unsc.compare.results import not_by_itself
 from unsc.compare.scenarios import parse_name
 from unsc.errors import InvalidData
 from unsc.storage.files import write_json
@@ -94,6 +95,7 @@ def read_results(folder: Path) -> Iterator[Result]:
     for path in sorted(folder.glob("*/*/trial-*/*.json")):
         try:
             content = json.loads(path.read_text())
+            content = not_by_itself(content, content["config"]["shadows"])
             values = {name: v["value"] for name, v in content["measured"]["values"].items()}
             yield Result(
                 content["table"],

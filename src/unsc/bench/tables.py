@@ -128,7 +128,7 @@ class _Row:
     def cells(self, originals: Mapping[tuple, Result]) -> tuple[str, ...]:
         """The gain is what is retained better than by the original of the same trial, in points of accuracy."""
         diverged = any(result.diverged for result in self.found)
-        values = [_cell([r.values[metric] for r in self.found if metric in r.values]) for metric in _OURS]
+        values = [self._shown(metric) for metric in _OURS]
         gains = [
             result.values[_OURS[0]] - originals[_request(result)].values[_OURS[0]]
             for result in self.found
@@ -137,6 +137,11 @@ class _Row:
         seconds = _cell([result.cpu_seconds for result in self.found if result.cpu_seconds is not None])
         name = f"{self.name} †" if diverged else self.name
         return (name, values[0], _signed(gains), *values[1:], seconds, *self._theirs())
+
+    def _shown(self, metric: str) -> str:
+        unknown = any(metric in result.content["measured"]["skipped"] for result in self.found)
+        values = [result.values[metric] for result in self.found if metric in result.values]
+        return "?" if unknown and not values else _cell(values)
 
     def _theirs(self) -> tuple[str, ...]:
         paper = reported(*self.paper)
@@ -236,4 +241,4 @@ above the same trial's original. MIA: share of forgotten training samples that t
 ToW: tug of war, 1 is like retraining. Alike: forgotten test samples that are classified as the retrained network does.
 CPU s: time that processors worked. Networks of the preset `cpu` are trained for a few epochs, so that the level differs
 from the paper's, and gains are what to compare. The three controls at the end of a table forget nothing. `unsc` is
-ours, `unsc_paper` the paper's step."""
+ours, `unsc_paper` the paper's step. `?`: not known, since retraining is not compared with itself."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -37,16 +37,23 @@ def command(
         refuse_to_replace(path)
     train, test = load_data(data)
     others = {"original": original, "retrained": retrained, "twin": twin}
-    models: dict[str, Any] = {
-        name: load_model(network, weights) for name, weights in others.items() if weights is not None
-    }
+    models = {name: weights and load_model(network, weights) for name, weights in others.items()}
     classes = numbers(forgotten, "--forgotten")
     result = unsc.audit(
-        load_model(network, model), train, test, classes=classes, names=names(metrics), seed=seed, **models
+        load_model(network, model),
+        train,
+        test,
+        classes=classes,
+        original=models["original"],
+        retrained=models["retrained"],
+        twin=models["twin"],
+        names=names(metrics),
+        seed=seed,
     )
     write_json(path, {"model": model.name, "forgotten": classes, **result.to_dict()})
     console = Console()
     console.print(audit_table(result))
+    console.print(result.bottom_line, soft_wrap=True, markup=False, highlight=False)
     for line in skipped_lines(result.model):
         console.print(line, soft_wrap=True, markup=False)
     written(path)

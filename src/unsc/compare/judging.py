@@ -32,10 +32,12 @@ class Judge:
         path = self.comparison.result_path(trial, method)
         if path.exists():
             return
-        original = self._yardstick(trial).model
+        yardstick = self._yardstick(trial)
+        original = yardstick.model
         if method == RETRAIN:
-            retrained, cost = self.comparison.networks.load(trial.twin or trial.retrained)
-            applied = Applied(retrained, {}, cost, None)
+            network, cost = self.comparison.networks.load(trial.twin or trial.retrained)
+            # Without a twin it is the very model that others are compared with, and its distance to that is not known.
+            applied = Applied(network if trial.twin else yardstick.needed("retrained"), {}, cost, None)
         else:
             applied = self.comparison.apply(method, original, trial.classes, seed=trial.original.seed)
         content: dict[str, Any] = {

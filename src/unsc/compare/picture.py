@@ -31,8 +31,9 @@ def scorecard(path: Path, results: Results) -> None:
             value, summary = distance_to_retraining(method, metric, results), results.summary(method, metric.name)
             colour = "#dddddd" if value is None else (1.0, 1 - 0.75 * value, 1 - 0.8 * value)
             axes.fill([j, j + 1, j + 1, j], [i, i, i + 1, i + 1], color=colour, edgecolor="white", linewidth=1)
-            if summary is not None:
-                axes.text(j + 0.5, i + 0.52, f"{summary.mean:.3g}", ha="center", va="center", fontsize=6.5)
+            unknown = "?" if results.unknown(method, metric.name) else ""
+            text = f"{summary.mean:.3g}" if summary is not None else unknown
+            axes.text(j + 0.5, i + 0.52, text, ha="center", va="center", fontsize=6.5)
     axes.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
     axes.set_xticks([j + 0.5 for j in range(len(columns))], [m.title for m in columns], rotation=50, ha="left")
     axes.set_yticks([i + 0.5 for i in range(len(rows))], rows)
@@ -46,10 +47,15 @@ def scorecard(path: Path, results: Results) -> None:
 
 
 def tells_forgetting(metric: Metric, results: Results) -> bool:
-    """Whether a metric tells the original from retraining here; those of utility are shown in any case."""
+    """Whether a metric tells the original from retraining here, or may: what retraining gets is not always known.
+
+    Those of utility are shown in any case.
+    """
     if metric.name in ("retain_gap", "forget_gap"):  # the accuracies are there already
         return False
-    return metric.name in _UTILITY or results.fooled(metric) not in (None, (ALL,))
+    if metric.name in _UTILITY or results.unknown(RETRAIN, metric.name):
+        return True
+    return results.fooled(metric) not in (None, (ALL,))
 
 
 def distance_to_retraining(method: str, metric: Metric, results: Results) -> float | None:

@@ -8,7 +8,7 @@ from unsc.compare.comparison import RETRAIN
 from unsc.compare.grid import Grid
 from unsc.compare.order import blocks
 from unsc.compare.picture import scorecard
-from unsc.compare.results import Results, Summary, write
+from unsc.compare.results import Results, write
 from unsc.compare.run import Finished
 from unsc.evaluation.shared.fooled import in_words
 from unsc.evaluation.shared.metrics import Metric
@@ -59,7 +59,7 @@ def legend(chosen: Iterable[Metric], results: Results) -> Grid:
     rows = []
     for metric in chosen:
         unit = f" ({metric.unit})" if metric.unit else ""
-        reference = _cell(results.summary(RETRAIN, metric.name))
+        reference = results.shown(RETRAIN, metric.name)
         rows.append(
             (metric.title, f"{metric.about}{unit}", metric.direction, reference, in_words(results.fooled(metric)))
         )
@@ -72,7 +72,8 @@ def report(results: Results, command: str) -> str:
     note = (
         f"Made by `{command}`. Mean ± standard deviation over {results.trials} trials, each with its own seeds and "
         "another forgotten class. The last row says which controls fool the column's metric: the control is nearer to "
-        "retraining than to the original on it; `all` means that the original itself is as good as retraining there."
+        "retraining than to the original on it; `all` means that the original itself is as good as retraining there. "
+        "`?`: could not be measured; `–`: no result."
     )
     lost = [f"- `{method}`: {reason}" for method in results.cells for reason in dict.fromkeys(results.diverged(method))]
     parts = [note, headline(results).markdown()]
@@ -86,7 +87,7 @@ def report(results: Results, command: str) -> str:
 def _grid(title: str, columns: Sequence[Metric], results: Results) -> Grid:
     def row(method: str) -> tuple[str, ...]:
         mark = " †" if results.diverged(method) else ""
-        return (method + mark, *(_cell(results.summary(method, metric.name)) for metric in columns))
+        return (method + mark, *(results.shown(method, metric.name) for metric in columns))
 
     about = (
         ("better", *(metric.direction for metric in columns)),
@@ -98,10 +99,6 @@ def _grid(title: str, columns: Sequence[Metric], results: Results) -> Grid:
 
 def _title(metric: Metric) -> str:
     return _TITLES.get(metric.topic, metric.topic.replace("_", " ").capitalize())
-
-
-def _cell(summary: Summary | None) -> str:
-    return "–" if summary is None else str(summary)
 
 
 def write_report(finished: Finished, command: str) -> Results:

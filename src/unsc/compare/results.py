@@ -47,7 +47,8 @@ class Results:
         cells: dict[str, list[dict[str, Any]]] = {}
         for method in (ORIGINAL, *comparison.config.methods):
             paths = [comparison.result_path(trial, method) for trial in comparison.trials]
-            cells[method] = [read_result(path) for path in paths if path.exists()]
+            shadows = comparison.config.shadows
+            cells[method] = [not_by_itself(read_result(path), shadows) for path in paths if path.exists()]
         return cls(cells, len(comparison.trials))
 
     def by_trial(self, method: str, metric: str) -> dict[int, float]:
@@ -61,6 +62,15 @@ class Results:
     def summary(self, method: str, metric: str) -> Summary | None:
         values = self.values(method, metric)
         return Summary.of(values) if values else None
+
+    def unknown(self, method: str, metric: str) -> bool:
+        """Whether there are results of a method in which this metric could not be measured."""
+        return any(metric in cell["measured"]["skipped"] for cell in self.cells.get(method, ()))
+
+    def shown(self, method: str, metric: str) -> str:
+        """For a table: mean and standard deviation, `?` for what could not be measured, `–` where no result is."""
+        summary = self.summary(method, metric)
+        return str(summary) if summary else "?" if self.unknown(method, metric) else "–"
 
     def fooled(self, metric: Metric) -> tuple[str, ...] | None:
         """Which of the controls fool a metric here, by the trials that the original and retraining both have."""
@@ -80,6 +90,20 @@ class Results:
         return {name: metric for name, metric in metrics().items() if name in found}
 
 
+def not_by_itself(cell: dict[str, Any], shadows: int) -> dict[str, Any]:
+    """A result; if it is that of the only retrained network, without what compares it with itself.
+
+    Files up to 0.2.0 have these values.
+    """
+    if cell["method"] != RETRAIN or shadows:
+        return cell
+    measured, known = cell["measured"], metrics()
+    itself = [name for name in measured["values"] if name in known and "retrained" in known[name].needs]
+    values = {name: value for name, value in measured["values"].items() if name not in itself}
+    skipped = measured["skipped"] | dict.fromkeys(itself, "there is no second retrained network to compare with")
+    return cell | {"measured": measured | {"values": values, "skipped": skipped}}
+
+
 def write(results: Results, comparison: Comparison, *, seconds: float) -> None:
     """`results.json` and `results.csv` in the comparison's folder, with all that tells how they came about."""
     known = results.measured()
@@ -89,7 +113,7 @@ def write(results: Results, comparison: Comparison, *, seconds: float) -> None:
         "seconds": seconds,
         "metrics": {name: _described(metric, results) for name, metric in known.items()},
         "summary": {
-            method: {name: asdict(s) for name in known if (s := results.summary(method, name))}
+            method: {name: asdict(s) if (s := results.summary(method, name)) else None for name in known}
             for method in results.cells
         },
         "cells": [cell for cells in results.cells.values() for cell in cells],

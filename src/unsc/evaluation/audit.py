@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.utils.data import Dataset, Subset
 
 from unsc.batches import Batch
 from unsc.datasets import Data, as_source, check_map_style, read, read_labels, size_of
-from unsc.errors import InvalidData, InvalidRequest, UnscError
+from unsc.errors import InvalidData, InvalidRequest, UnscError, listing
 from unsc.evaluation.shared.case import Case, Part
-from unsc.evaluation.shared.fooled import fooled_by
+from unsc.evaluation.shared.fooled import fooled_by, shortfall
 from unsc.evaluation.shared.metrics import Measured, measure, metrics
 from unsc.forms import Collate
 from unsc.logits import OfOutput
 from unsc.methods import Problem, apply, methods
 from unsc.models import count_classes, working_copy
 from unsc.names import numbered
-from unsc.request import Request, of_classes
+from unsc.request import Request, make_request, of_classes
+from unsc.verdict import FORGOTTEN
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """What was measured of a model, and what the same metrics say of the models that it is compared with."""
 
@@ -34,6 +35,16 @@ class Audit:
     original: Measured | None
     controls: dict[str, Measured]
     """What the metrics say of the original with its forgotten classes hidden, by control."""
+    kind: Literal["classes", "records"] = "classes"
+    """What was to be forgotten."""
+
+    def __repr__(self) -> str:
+        return f"<Audit of {self.kind}: {len(self.model.values)} metrics. {self._forgotten()}>"
+
+    @property
+    def bottom_line(self) -> str:
+        """What the numbers come to, in a few sentences."""
+        return " ".join(sentence for sentence in (self._forgotten(), self._retained(), self._beyond()) if sentence)
 
     def fooled_by(self, name: str) -> tuple[str, ...] | None:
         """Which controls fool a metric here; None without an original and a retrained model to tell by."""
@@ -50,10 +61,54 @@ class Audit:
         others = {"retrained": self.retrained, "original": self.original, **self.controls}
         return {
             **self.model.to_dict(),
+            "bottom_line": self.bottom_line,
             "fooled_by": {name: self.fooled_by(name) for name in self.model.values},
             "better": {name: metrics()[name].better for name in self.model.values},
             "others": {name: measured.to_dict() for name, measured in others.items() if measured is not None},
         }
+
+    def _forgotten(self) -> str:
+        found = self.model.values.get("forget_test_acc" if self.kind == "classes" else "forget_train_acc")
+        if found is None:
+            return "Accuracy on what was to be forgotten was not measured."
+        if self.kind == "records":
+            said = f"Of {found.n} records {found.value:.1f} % are classified correctly" + self._beside(
+                "forget_train_acc"
+            )
+            unseen = self.model.values.get("forget_test_acc")
+            return f"{said}; of unseen samples of their classes {unseen.value:.1f} %." if unseen else f"{said}."
+        lead = "Not predicted" if found.value <= FORGOTTEN else "Not forgotten"
+        said = f"{found.value:.1f} % of {found.n} forgotten test samples are classified correctly"
+        before = self.original.values.get("forget_test_acc") if self.original is not None else None
+        unknown = before is not None and before.value <= FORGOTTEN
+        never = " The original does not know them either, so nothing can be shown to be forgotten." if unknown else ""
+        return f"{lead}: {said}{self._beside('forget_test_acc')}.{never}"
+
+    def _retained(self) -> str:
+        found = self.model.values.get("retain_test_acc")
+        return f"Retained test accuracy: {found.value:.1f} %{self._beside('retain_test_acc')}." if found else ""
+
+    def _beside(self, name: str) -> str:
+        others = {"retrained": self.retrained, "original": self.original}
+        values = [f"{k} {m.values[name].value:.1f} %" for k, m in others.items() if m is not None and name in m.values]
+        return f" ({', '.join(values)})" if values else ""
+
+    def _beyond(self) -> str:
+        """What the metrics say that no control fools; accuracy cannot tell forgetting from hiding."""
+        if self.original is None or self.retrained is None:
+            return "Whether it was forgotten or only hidden cannot be told without original=... and retrained=...."
+        near, far = list[str](), list[str]()
+        for name, value in self.model.values.items():
+            if self.fooled_by(name) == () and any(name in control.values for control in self.controls.values()):
+                reference, before = self.retrained.values[name].value, self.original.values[name].value
+                metric = metrics()[name]
+                nearer = shortfall(metric, value.value, reference) < shortfall(metric, before, reference) / 2
+                (near if nearer else far).append(name)
+        if not near and not far:
+            return "No metric that was measured tells forgetting from hiding."
+        found = {"nearer to retraining": near, "nearer to the original": far}
+        verdicts = "; ".join(f"{words}: {listing(names)}" for words, names in found.items() if names)
+        return f"Of the metrics that no control fools, {verdicts}."
 
 
 def audit(
@@ -61,7 +116,8 @@ def audit(
     train: Data,
     test: Data,
     *,
-    classes: Iterable[int | str] | int | str,
+    classes: Iterable[int | str] | int | str | None = None,
+    indices: Iterable[int] | None = None,
     original: nn.Module | None = None,
     retrained: nn.Module | None = None,
     twin: nn.Module | None = None,
@@ -71,14 +127,15 @@ def audit(
     logits: OfOutput | None = None,
     seed: int = 0,
 ) -> Audit:
-    """Measure how well `model` has forgotten `classes`.
+    """Measure how well `model` has forgotten whole `classes`, or the records at `indices` of `train`.
 
-    `train` is the data it was trained on, `test` data that it has never seen. With the model before unlearning
-    (`original`) and one that was trained without the classes (`retrained`, and a second one as `twin`) more can be
-    measured. `names` restricts the audit to these metrics. Data, classes, `collate_fn` and `logits` are as in
+    `train` is the data it was trained on, `test` data that it has never seen. For records, "forgotten test samples" are
+    those of the records' classes, and all test samples count as retained. With the model before unlearning
+    (`original`) and one that was trained without what was forgotten (`retrained`, and a second one as `twin`) more can
+    be measured. `names` restricts the audit to these metrics. Data, classes, `collate_fn` and `logits` are as in
     `evaluate`.
     """
-    given: list[Any] = numbered(classes, model=model, data=[train, test], label_key=label_key)
+    given = None if classes is None else _numbers(classes, model, [train, test], label_key)
     train, test = (as_source(data, model, label_key=label_key, collate_fn=collate_fn) for data in (train, test))
     _check_not_empty(train=train, test=test)
     if logits is not None:
@@ -87,7 +144,7 @@ def audit(
             None if other is None else working_copy(other, logits=logits) for other in (original, retrained, twin)
         )
     num_classes = _count({"model": model, "original": original, "retrained": retrained, "twin": twin}, train)
-    request = Request.for_classes({operator.index(k) for k in given}, num_classes)
+    request = make_request(num_classes, classes=given, indices=indices)
     parts = _parts(request, train=train, test=test)
     case = Case(model, request, parts, original=original, retrained=retrained, twin=twin, seed=seed)
     judged = measure(case, names)
@@ -99,7 +156,15 @@ def audit(
     if original is not None and retrained is not None:
         controls = {name: same(control) for name, control in _controls(original, request, train, seed).items()}
     reference = None if retrained is None else same(retrained)
-    return Audit(judged, reference, None if original is None else same(original), controls)
+    return Audit(judged, reference, None if original is None else same(original), controls, request.kind)
+
+
+def _numbers(
+    classes: Iterable[int | str] | int | str, model: nn.Module, data: list[Data], label_key: str | None
+) -> set[object]:
+    """The numbers of classes that may be named, and named more than once; what is no whole number stays as it is."""
+    found: list[Any] = numbered(classes, model=model, data=data, label_key=label_key)
+    return {k.__index__() if hasattr(k, "__index__") else k for k in found}
 
 
 def _check_not_empty(**datasets: Dataset) -> None:
@@ -112,22 +177,32 @@ def _check_not_empty(**datasets: Dataset) -> None:
 def _parts(request: Request, *, train: Dataset, test: Dataset) -> dict[Part, Batch]:
     """The samples that go and that stay, of train and of test, checked to be some of known classes."""
     of_train, of_test = (read(dataset, range(size_of(dataset))) for dataset in (train, test))
-    goes_of_train, goes_of_test = (of_classes(batch.labels, request.classes) for batch in (of_train, of_test))
+    goes = _goes(request, of_train.labels)
+    alike = of_classes(of_test.labels, request.classes or of_train.labels[goes].unique().tolist())
     parts: dict[Part, Batch] = {
-        "forget_train": of_train[goes_of_train],
-        "retain_train": of_train[~goes_of_train],
-        "forget_test": of_test[goes_of_test],
-        "retain_test": of_test[~goes_of_test],
+        "forget_train": of_train[goes],
+        "retain_train": of_train[~goes],
+        "forget_test": of_test[alike],
+        "retain_test": of_test[~alike] if request.kind == "classes" else of_test,
     }
-    chosen, last = list(request.classes), request.num_classes - 1
+    chosen = f"the classes {list(request.classes)}" if request.classes else f"{int(goes.sum())} records"
+    last = request.num_classes - 1
     for name, batch in parts.items():
         if len(batch) == 0:
-            raise InvalidData(f"{name} has no samples when the classes {chosen} are forgotten; it needs at least one")
+            raise InvalidData(f"{name} has no samples when {chosen} are forgotten; it needs at least one")
         if extra := [k for k in batch.labels.unique().tolist() if not 0 <= k <= last]:
             raise InvalidData(f"{name} has labels {extra}; the model knows the classes 0 to {last}")
     if len(parts["retain_train"].labels.unique()) < 2:
         raise InvalidData("only one class stays in the training data; at least two are needed to judge what was kept")
     return parts
+
+
+def _goes(request: Request, labels: Tensor) -> Tensor:
+    """Which training samples with these labels (n,) are to be forgotten, bool (n,)."""
+    if request.records is None:
+        return of_classes(labels, request.classes)
+    request.check_positions(len(labels))
+    return torch.zeros(len(labels), dtype=torch.bool).index_fill(0, torch.tensor(request.records), True)
 
 
 def _count(models: dict[str, nn.Module | None], train: Dataset) -> int:
@@ -141,7 +216,7 @@ def _count(models: dict[str, nn.Module | None], train: Dataset) -> int:
 
 def _controls(original: nn.Module, request: Request, train: Dataset, seed: int) -> dict[str, nn.Module]:
     """The original with its forgotten classes hidden; a control that this model does not allow is left out."""
-    goes = of_classes(read_labels(train), request.classes)
+    goes = _goes(request, read_labels(train))
     forget, retain = (Subset(train, part.nonzero().flatten().tolist()) for part in (goes, ~goes))
     problem = Problem(original, request, forget=forget, retain=retain, seed=seed)
     made: dict[str, nn.Module] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from unsc.errors import UnsupportedModel
-from unsc.evaluation.shared.case import Case, Part
+from unsc.errors import InvalidRequest, UnsupportedModel
+from unsc.evaluation.shared.case import ABOUT_NEEDS, Case, Part
 from unsc.evaluation.shared.metrics import Metric, Value, measures
 from unsc.evaluation.shared.shares import accuracy_on, share
 
@@ -39,8 +39,15 @@ def tug_of_war(differences: list[float]) -> float:
 
 
 def counterpart(case: Case) -> nn.Module:
-    """The retrained model to compare with; if that is itself the judged one, its twin, where there is one."""
-    return case.twin if case.model is case.retrained and case.twin is not None else case.needed("retrained")
+    """The retrained model to compare with; if that is itself the judged one, its twin.
+
+    Without a twin there is nothing to compare it with: its distance to itself says nothing.
+    """
+    if case.model is not case.retrained:
+        return case.needed("retrained")
+    if case.twin is None:
+        raise InvalidRequest(f"the retrained model cannot be compared with itself; give {ABOUT_NEEDS['twin']}")
+    return case.twin
 
 
 def floor(case: Case) -> Case | None:

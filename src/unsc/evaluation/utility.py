@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unsc.evaluation.distance import counterpart
 from unsc.evaluation.shared.case import Case, Part
 from unsc.evaluation.shared.metrics import Metric, Value, measures
 from unsc.evaluation.shared.shares import accuracy_on, correct, share, share_by_class
@@ -44,10 +45,10 @@ def accuracies(case: Case) -> dict[str, Value]:
     ),
 )
 def gaps_to_retraining(case: Case) -> dict[str, Value]:
-    found = {}
+    found, other = {}, counterpart(case)
     parts: tuple[tuple[str, Part], ...] = (("retain_gap", "retain_test"), ("forget_gap", "forget_test"))
     for name, part in parts:
-        gap = accuracy_on(case, part) - accuracy_on(case, part, case.needed("retrained"))
+        gap = accuracy_on(case, part) - accuracy_on(case, part, other)
         found[name] = Value(gap, len(case.parts[part]))
     return found
 
