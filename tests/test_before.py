@@ -1,4 +1,4 @@
-"""What was recorded with the code of 0.2.0 still comes out: the same seeds give the same weights."""
+"""The same seeds give the same weights: the paper's step and other methods as in 0.2.0, the budgeted step as in 0.3.0."""
 
 from __future__ import annotations
 

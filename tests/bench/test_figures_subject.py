@@ -57,7 +57,7 @@ def test_networks_are_trained_once_and_forget(experiment: Experiment, tmp_path: 
 
 
 def test_settings_are_those_of_the_table_once_they_are_chosen(experiment: Experiment, tmp_path: Path) -> None:
-    assert Subject.of(experiment, tmp_path).applied.settings["budget"] == 1e-4
+    assert Subject.of(experiment, tmp_path).applied.settings["budget"] == 4e-4
     comparison = Subject.of(experiment, tmp_path).comparison
     one = Try({"budget": 2e-4, "stop_mass": 0.05}, 100.0, 0.0, 1.0, 1.0, None)
     Tuned("unsc", {}, (one,)).save(comparison.tuned_path("unsc"))

@@ -26,7 +26,7 @@ from unsc.progress import Progress
 from unsc.steps.curvature import RetainedCurvature, gradients_of
 from unsc.steps.estimate import estimate
 from unsc.steps.rule import Step, StepRule
-from unsc.steps.together import Together, best_mix, effects, parts_of
+from unsc.steps.together import Together, effects, mix_of, parts_of
 from unsc.targets import Targets, pseudo_labels
 from unsc.task import Task
 from unsc.watch import Watch
@@ -124,7 +124,7 @@ class BudgetedStep(Step):
             self._measure(steps, gains)
         self._steps += 1
         costs = self.together.costs(gains)
-        mix = best_mix(costs, gains)
+        mix = mix_of(costs, gains)
         self._move(steps, mix, (mix @ costs @ mix).item(), loss / (mix @ gains).item())
 
     def _measure(self, steps: Mapping[str, Tensor], gains: Tensor) -> None:

@@ -3,8 +3,8 @@
 The curvature knows each layer alone, and of that only a mean over all directions. Along one step layers push the same
 predictions the same way, so that together they cost many times the sum. Here the effect of each part of a step is
 measured: with U the change of retained logits by a part, F holds the covariances of these changes under the network's
-own predictions, and moving the parts by k costs `k.T F k / 2` nats. The best step for that cost is `F^-1` times what
-each part gains. Parts that buy little for what they cost are left where they are.
+own predictions, and moving the parts by k costs `k.T F k / 2` nats. Each part moves by what it gains for its own cost,
+the diagonal of F, so that every layer has its share; the whole of F says how far they may go together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ _MOST_PARTS = 16
 """Each part takes a forward pass to measure; in deeper networks a part is several layers that follow each other."""
 _SHRINK = 0.3
 """How much of the covariances between parts is not believed: they are measured on few samples."""
-_ROUNDS = 200
 
 
 def parts_of(layers: Sequence[Layer]) -> list[tuple[Layer, ...]]:
@@ -93,18 +92,11 @@ class Together:
         return shrunk * size[:, None] * size
 
 
-def best_mix(costs: Tensor, gains: Tensor) -> Tensor:
-    """k (parts,), at least 0, that has the most `gains @ k - k.T costs k / 2`; zeros if nothing gains.
+def mix_of(costs: Tensor, gains: Tensor) -> Tensor:
+    """k (parts,), at least 0: each part moves by what it gains for what it costs alone; zero if it gains nothing.
 
-    Up to its length it is the direction that gains most for its cost. Coordinates in turn go to their own best.
+    The mix that gains most for `k.T costs k / 2` is `costs^-1 gains`. It leaves layers where they are whose effect
+    others have more cheaply, in the end all but the last ones, and what was to be forgotten stays in those.
     """
-    k = torch.zeros_like(gains)
     own = costs.diagonal()
-    usable = ((gains > 0) & (own > 0)).nonzero().flatten().tolist()
-    for _ in range(_ROUNDS):
-        before = k.clone()
-        for i in usable:
-            k[i] = max(0.0, (k[i] + (gains[i] - costs[i] @ k) / own[i]).item())
-        if (k - before).abs().max() <= 1e-6 * k.abs().max():
-            break
-    return k
+    return torch.where((gains > 0) & (own > 0), gains / own.clamp(min=1e-300), torch.zeros_like(gains))

@@ -121,7 +121,7 @@ def test_brackets_that_make_no_sense_are_refused(name: str, registered) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("unsc[budget=abc]", "budget='abc'; give a number, such as 0.0001"),
+        ("unsc[budget=abc]", "budget='abc'; give a number, such as 0.0004"),
         ("finetune[epochs=1.5]", r"epochs=1\.5; give a whole number, such as"),
         ("finetune[epochs=True]", "epochs=True; give a whole number"),
         ("unsc_paper[targets=1]", "targets=1; give a word, such as 'hard'"),
