@@ -11,7 +11,7 @@ Importing this package loads what forgetting needs: torch, numpy and safetensors
 the comparison are loaded when they are first used.
 """
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 from importlib import import_module
 from typing import TYPE_CHECKING
