@@ -38,6 +38,11 @@ def semaphores(_: int) -> list[str]:
     return [line for line in Path("/proc/self/maps").read_text().splitlines() if "/sem." in line]
 
 
+def masked(_: int) -> set[int]:
+    """The signals that a process has never heard, from its first instruction on."""
+    return set(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+
+
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -86,6 +91,14 @@ def test_what_interrupts_the_parent_ends_the_work(tmp_path: Path) -> None:
         with Workers(slow, 1) as workers:
             list(workers.results([began]))
     assert not began.exists() and time.perf_counter() - said[0] < 30
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows")
+def test_workers_do_not_hear_of_an_interrupt() -> None:
+    """Not even while they start; their parent does, and stops them."""
+    with Workers(masked, 2) as workers:
+        assert all(signal.SIGINT in found for _, found in workers.results([0, 1]))
+    assert signal.SIGINT not in masked(0)
 
 
 @linux
