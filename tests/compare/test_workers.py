@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -77,7 +77,15 @@ def test_a_lost_process_is_a_message() -> None:
             list(workers.results([1, 2]))
 
 
-def test_what_interrupts_the_parent_ends_the_work(tmp_path: Path) -> None:
+@pytest.fixture
+def hears_interrupts() -> Iterator[None]:
+    """As in a terminal: a shell's background jobs, such as tests may be, ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_what_interrupts_the_parent_ends_the_work(hears_interrupts: None, tmp_path: Path) -> None:
     """In a moment, and with what a piece of work does at its end, such as removing half a file."""
     began, said = tmp_path / "began", list[float]()
 
