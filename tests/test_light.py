@@ -138,8 +138,8 @@ def test_the_command_without_its_extra_says_so(missing: str) -> None:
 def test_a_command_without_its_extra_says_so(words: str, missing: str, extra: str, tmp_path: Path) -> None:
     """One line and exit code 2, like any other mistake that the user can mend."""
     figures = Path("cifar-10", "figures")
-    (tmp_path / "results" / figures).mkdir(parents=True)
-    shutil.copy(RESULTS / figures / "pseudo.json", tmp_path / "results" / figures)
+    (tmp_path / "runs" / "results" / figures).mkdir(parents=True)
+    shutil.copy(RESULTS / figures / "pseudo.json", tmp_path / "runs" / "results" / figures)
     done = python(_command(words), absent=(missing,), folder=tmp_path)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr and re.search(rf"pip install 'unsc\[{extra}\]'", done.stderr)

@@ -79,6 +79,7 @@ def test_methods_and_metrics_are_listed(command) -> None:
         (("compare", *TINY, "--shadows", "1"), "shadows=1"),
         (("compare", *TINY, "--jobs", "-2"), "jobs=-2; it must be at least 1"),
         (("audit", "--model", "none.pt", *DIGITS), "there is no file none.pt"),
+        (("bench", "render"), "there is no folder runs/results; measure something first"),
         (("audit", "--model", "none.pt", "--network", "digits_cnn", "--forgotten", "3"), "is not an import path"),
     ],
 )

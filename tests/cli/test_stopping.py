@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -42,19 +43,31 @@ TUNE = ("tune", "slow", "--data", "slow_methods:make", "--tries", "2", "--out", 
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Starts `unsc` with these words in a folder and a group of its own."""
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts `unsc` with these words in a folder and a group of its own, all of which is ended after the test."""
+    started: list[subprocess.Popen[str]] = []
     (tmp_path / "slow_methods.py").write_text(SLOW)
     paths = tmp_path, Path(__file__).parents[1], Path(unsc.__file__).parents[1]
     variables = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "COLUMNS": "200"}
 
     def run(*words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "unsc", *words], cwd=tmp_path, env=variables, start_new_session=True, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_hear_interrupts,
         )  # fmt: skip
+        started.append(process)
+        return process
 
-    return run
+    yield run
+    for process in started:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def _hear_interrupts() -> None:
+    """As in a terminal: a shell's background jobs, such as tests may be, ignore interrupts, and so would theirs."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _until(condition: Callable[[], bool]) -> None:

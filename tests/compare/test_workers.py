@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -36,6 +36,11 @@ def slow(path: Path) -> None:
 def semaphores(_: int) -> list[str]:
     """Named semaphores are files that a process has mapped into its memory."""
     return [line for line in Path("/proc/self/maps").read_text().splitlines() if "/sem." in line]
+
+
+def masked(_: int) -> set[int]:
+    """The signals that a process has never heard, from its first instruction on."""
+    return set(signal.pthread_sigmask(signal.SIG_BLOCK, []))
 
 
 def _alive(pid: int) -> bool:
@@ -72,7 +77,15 @@ def test_a_lost_process_is_a_message() -> None:
             list(workers.results([1, 2]))
 
 
-def test_what_interrupts_the_parent_ends_the_work(tmp_path: Path) -> None:
+@pytest.fixture
+def hears_interrupts() -> Iterator[None]:
+    """As in a terminal: a shell's background jobs, such as tests may be, ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_what_interrupts_the_parent_ends_the_work(hears_interrupts: None, tmp_path: Path) -> None:
     """In a moment, and with what a piece of work does at its end, such as removing half a file."""
     began, said = tmp_path / "began", list[float]()
 
@@ -86,6 +99,14 @@ def test_what_interrupts_the_parent_ends_the_work(tmp_path: Path) -> None:
         with Workers(slow, 1) as workers:
             list(workers.results([began]))
     assert not began.exists() and time.perf_counter() - said[0] < 30
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows")
+def test_workers_do_not_hear_of_an_interrupt() -> None:
+    """Not even while they start; their parent does, and stops them."""
+    with Workers(masked, 2) as workers:
+        assert all(signal.SIGINT in found for _, found in workers.results([0, 1]))
+    assert signal.SIGINT not in masked(0)
 
 
 @linux

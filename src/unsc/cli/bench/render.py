@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unsc.cli.bench.options import OUT, Out
 from unsc.cli.output import written
+from unsc.errors import InvalidRequest
 
 
 def command(out: Out = OUT) -> None:
@@ -12,5 +13,7 @@ def command(out: Out = OUT) -> None:
     from unsc.bench.steps.page import write_page
     from unsc.bench.tables import write_tables
 
+    if not out.is_dir():
+        raise InvalidRequest(f"there is no folder {out}; measure something first, or name one with --out")
     for path in (*draw_all(out), write_tables(out), *write_page(out)):  # the page shows the pictures
         written(path)
