@@ -2,8 +2,8 @@
 
 PYTHON ?= python3
 DATA ?=
-# For example PYTEST_ARGS="-n 2 --dist worksteal": two processes, which pays once the tests outlast their imports.
-PYTEST_ARGS ?=
+# One process for each core. PYTEST_ARGS= runs all tests in one.
+PYTEST_ARGS ?= -n auto --dist worksteal
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -1,4 +1,4 @@
-"""The same seeds give the same weights: the paper's step and other methods as in 0.2.0, the budgeted step as in 0.3.0."""
+"""The same seeds give the same weights: the budgeted step as in 0.3.0, everything else as in 0.2.0."""
 
 from __future__ import annotations
 

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from unsc.cli.bench.options import OUT, Out
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unsc.cli.bench.options import OUT
 from unsc.cli.output import written
 from unsc.errors import InvalidRequest
 
+_COMMITTED = Path("results")
+"""Results that were kept, in a clone of this project."""
 
-def command(out: Out = OUT) -> None:
+
+def command(
+    out: Annotated[
+        Path | None, typer.Option(help=f"Folder of results; by default {_COMMITTED}, or {OUT} where there is none.")
+    ] = None,
+) -> None:
     """Make the tables and figures from the result files alone."""
     from unsc.bench.figures.shared.make import draw_all
     from unsc.bench.steps.page import write_page
     from unsc.bench.tables import write_tables
 
-    if not out.is_dir():
-        raise InvalidRequest(f"there is no folder {out}; measure something first, or name one with --out")
-    for path in (*draw_all(out), write_tables(out), *write_page(out)):  # the page shows the pictures
+    place = out or (_COMMITTED if _COMMITTED.is_dir() else OUT)
+    if not place.is_dir():
+        raise InvalidRequest(f"there is no folder {place}; measure something first, or name one with --out")
+    for path in (*draw_all(place), write_tables(place), *write_page(place)):  # the page shows the pictures
         written(path)
