@@ -95,7 +95,7 @@ def read_results(folder: Path) -> Iterator[Result]:
     for path in sorted(folder.glob("*/*/trial-*/*.json")):
         try:
             content = json.loads(path.read_text())
-            content = not_by_itself(content, content["config"]["shadows"])
+            content = not_by_itself(content, content["config"].get("shadows", 0))
             values = {name: v["value"] for name, v in content["measured"]["values"].items()}
             yield Result(
                 content["table"],
