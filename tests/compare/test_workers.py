@@ -10,37 +10,12 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from worker_tasks import lost, masked, semaphores, slow, squared
 
 from unsc.compare.workers import Workers
 from unsc.errors import InvalidRequest
 
 linux = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks into /proc")
-
-
-def squared(x: int) -> tuple[int, int]:
-    return x * x, os.getpid()
-
-
-def lost(x: int) -> int:
-    os._exit(9)
-
-
-def slow(path: Path) -> None:
-    try:
-        path.touch()
-        time.sleep(60)
-    finally:
-        path.unlink()
-
-
-def semaphores(_: int) -> list[str]:
-    """Named semaphores are files that a process has mapped into its memory."""
-    return [line for line in Path("/proc/self/maps").read_text().splitlines() if "/sem." in line]
-
-
-def masked(_: int) -> set[int]:
-    """The signals that a process has never heard, from its first instruction on."""
-    return set(signal.pthread_sigmask(signal.SIG_BLOCK, []))
 
 
 def _alive(pid: int) -> bool:

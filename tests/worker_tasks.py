@@ -1,0 +1,34 @@
+"""Pieces of work for other processes, in a module that these can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+
+def squared(x: int) -> tuple[int, int]:
+    return x * x, os.getpid()
+
+
+def lost(x: int) -> int:
+    os._exit(9)
+
+
+def slow(path: Path) -> None:
+    try:
+        path.touch()
+        time.sleep(60)
+    finally:
+        path.unlink()
+
+
+def semaphores(_: int) -> list[str]:
+    """Named semaphores are files that a process has mapped into its memory."""
+    return [line for line in Path("/proc/self/maps").read_text().splitlines() if "/sem." in line]
+
+
+def masked(_: int) -> set[int]:
+    """The signals that a process has never heard, from its first instruction on."""
+    return set(signal.pthread_sigmask(signal.SIG_BLOCK, []))
