@@ -42,7 +42,7 @@ def result(
     name = table if table == "table1" else f"{table}-{len(gone)}"
     write_json(
         out / "svhn" / name / f"trial-{trial}" / f"{method}.json",
-        about | content | {"measured": {"values": values}, "protocol": protocol, "hardware": hardware},
+        about | content | {"measured": {"values": values, "skipped": {}}, "protocol": protocol, "hardware": hardware},
     )
 
 

@@ -100,9 +100,7 @@ def not_by_itself(cell: dict[str, Any], shadows: int) -> dict[str, Any]:
     measured, known = cell["measured"], metrics()
     itself = [name for name in measured["values"] if name in known and "retrained" in known[name].needs]
     values = {name: value for name, value in measured["values"].items() if name not in itself}
-    skipped = measured.get("skipped", {}) | dict.fromkeys(
-        itself, "there is no second retrained network to compare with"
-    )
+    skipped = measured["skipped"] | dict.fromkeys(itself, "there is no second retrained network to compare with")
     return cell | {"measured": measured | {"values": values, "skipped": skipped}}
 
 
