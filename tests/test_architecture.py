@@ -17,7 +17,7 @@ ROOMS = ("core", "methods", "evaluation", "release", "compare", "bench", "cli")
 """A room may import itself and those before it."""
 
 CORE = (
-    ("errors", "checks", "progress", "cost", "extras"),
+    ("errors", "checks", "progress", "cost", "extras", "memory"),
     ("storage", "loading"),
     ("wrappers", "batches"),
     ("forms", "names"),
