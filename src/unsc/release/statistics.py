@@ -93,9 +93,7 @@ class Statistics:
         shapes = {x.name: (x.groups, x.columns, x.columns) for x in layers}
         strange = sorted(name for name, shape in shapes.items() if self.fit.get(name, torch.empty(0)).shape != shape)
         if strange:
-            raise InvalidData(
-                f"the store has no statistics of the layers {listing(strange)}; prepare one anew"
-            )
+            raise InvalidData(f"the store has no statistics of the layers {listing(strange)}; prepare one anew")
 
     def save(self, path: Path) -> None:
         """Write a safetensors file that `Statistics.load` reads."""
