@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +19,7 @@ from unsc.datasets import read
 from unsc.layers import Layer
 from unsc.logits import logits_of
 from unsc.models import editable_layers, working_copy
+from unsc.moments import precise
 from unsc.steps.subspace import Merge, NullSpace, class_basis
 
 ENERGY, MERGE_ENERGY = 0.97, 0.99
@@ -49,7 +49,7 @@ class Bases(Row):
         rows = [explicit.patch_matrices(model, modules, [b.inputs for b in batches[k]]) for k in some]
         ours, theirs = [], []
         for _ in range(self.repeats):
-            ours.append(sum(seconds_of_merge(model, layers, batches)))
+            ours.append(seconds_without_forward(model, layers, batches))
             took = seconds(lambda: explicit.subspaces(rows, ENERGY, MERGE_ENERGY))
             theirs.append(took * len(kept) / len(some))
         yield Line(
@@ -92,27 +92,24 @@ def of_class(train: TensorDataset, label: int, samples: int) -> list[Batch]:
     return [read(train, chosen.tolist()) for chosen in own.split(64)]
 
 
+def basis(model: nn.Module, layers: tuple[Layer, ...], batches: list[Batch]) -> dict[str, Tensor]:
+    """A class's basis in each layer, from all of its rows."""
+    return class_basis(collect(model, layers, batches, into=precise(layers)), ENERGY)
+
+
 def null_space(model: nn.Module, layers: tuple[Layer, ...], batches: Mapping[int, list[Batch]]) -> NullSpace:
-    """Of the classes in `batches`, from all of their rows."""
+    """Of the classes in `batches`."""
     merge = Merge()
     for label, of_label in batches.items():
-        merge.add(label, class_basis(collect(model, layers, of_label), ENERGY))
+        merge.add(label, basis(model, layers, of_label))
     return merge.null_space(MERGE_ENERGY, {})
 
 
-def seconds_of_merge(
-    model: nn.Module, layers: tuple[Layer, ...], batches: Mapping[int, list[Batch]]
-) -> tuple[float, float]:
-    """What the classes take without their forward passes, and what the null space takes once they are merged."""
-    merge: Any = Merge()
-
-    def add(label: int, of_label: list[Batch]) -> None:
-        merge.add(label, class_basis(collect(model, layers, of_label), ENERGY))
-
+def seconds_without_forward(model: nn.Module, layers: tuple[Layer, ...], batches: Mapping[int, list[Batch]]) -> float:
+    """What the null space takes beyond its forward passes."""
     with torch.no_grad():
         forward = seconds(lambda: [logits_of(model, b) for of_label in batches.values() for b in of_label])
-    adding = seconds(lambda: [add(*item) for item in batches.items()])
-    return max(adding - forward, 1e-9), seconds(lambda: merge.null_space(MERGE_ENERGY, {}))
+    return max(seconds(lambda: null_space(model, layers, batches)) - forward, 1e-9)
 
 
 ROWS.add(Bases("bases", 6))

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
-from torch.utils.data import Subset
+from torch.utils.data import DataLoader, Subset
 
 from unsc.api import retained_curvature, unlearn
 from unsc.bench.speed.apart import apart
@@ -26,8 +26,10 @@ from unsc.bench.speed.stages import Enough, Stages
 from unsc.datasets import read
 from unsc.steps.estimate import SPARING
 
-_CHECK = 16
-"""Retained samples to check on."""
+Loader: TypeAlias = DataLoader[tuple[torch.Tensor, int]]
+
+_CHECK = 8
+"""Retained samples to check on, as many as a step's batch: by default both are 128."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class LargeNetwork(Row):
     side: int = 224
     samples: tuple[int, int] = (16, 32)
     """Retained samples that preparation is timed on."""
-    batch_size: int = 16
+    batch_size: int = 8
     config: dict[str, Any] = field(default_factory=dict)
     """What differs from the network's published configuration."""
 
@@ -66,25 +68,30 @@ def cost(
     """Seconds of preparation, of a step and of a plain SGD step."""
     torch.manual_seed(0)
     model = _NETWORKS[network](classes, side, config)
-    data = Synthetic(10 * classes, classes, side)
-    retained = [i for i in range(len(data)) if int(data.targets[i]) != 0]
-    check = Subset(data, retained[:_CHECK])
-    forgotten = Subset(data, (data.targets == 0).nonzero().flatten()[: max(batch_size, 2)].tolist() * 2)
+    own = 4 * batch_size
+    data = Synthetic(own * classes, classes, side)
+    gone = (data.targets == 0).nonzero().flatten()[:own].tolist()
+    stay = (data.targets != 0).nonzero().flatten().tolist()
+    check = _loader(data, stay[:_CHECK])
     times, guide = [], None
     for count in samples:
-        fit = Subset(data, retained[_CHECK : _CHECK + count])
+        fit, few = _loader(data, stay[_CHECK : _CHECK + count]), _loader(data, gone[:batch_size])
 
-        def prepare(fit: Subset = fit) -> None:
+        def prepare(fit: Loader = fit, few: Loader = few) -> None:
             nonlocal guide
-            guide = retained_curvature(model, fit, check=check, forgotten=forgotten, forget=[0])
+            guide = retained_curvature(model, fit, check=check, forgotten=few, forget=[0])
 
         times.append(seconds(prepare))
-    step = _step_seconds(model, forgotten, guide, check, batch_size)
-    plain = sgd_seconds(model, read(forgotten, list(range(batch_size))), repeats=1)
+    step = _step_seconds(model, _loader(data, gone), guide, check, batch_size)
+    plain = sgd_seconds(model, read(data, gone[:batch_size]), repeats=1)
     return _extrapolated(samples, times) | {"step": step, "sgd": plain}
 
 
-def _step_seconds(model: nn.Module, forgotten: Subset, guide: Any, check: Subset, batch_size: int) -> float:
+def _loader(data: Synthetic, chosen: list[int]) -> Loader:
+    return DataLoader(Subset(data, chosen), batch_size=16)
+
+
+def _step_seconds(model: nn.Module, forgotten: Loader, guide: Any, check: Loader, batch_size: int) -> float:
     """The mean of two steps after the first, and an eighth of what the first took more: it measured the layers."""
     stages = Stages(most_steps=3)
     options = {"batch_size": batch_size, "max_passes": 4, "stop_mass": 0.0, "max_kl": 1e9}

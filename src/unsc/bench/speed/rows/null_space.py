@@ -20,11 +20,10 @@ from unsc.bench.speed.apart import apart
 from unsc.bench.speed.clock import seconds
 from unsc.bench.speed.place import Place
 from unsc.bench.speed.row import ROWS, Goal, Line, Row
-from unsc.bench.speed.rows.bases import ENERGY, MERGE_ENERGY
-from unsc.collect import collect
+from unsc.bench.speed.rows.bases import ENERGY, MERGE_ENERGY, basis
 from unsc.layers import Layer
 from unsc.models import editable_layers, working_copy
-from unsc.steps.subspace import Merge, class_basis
+from unsc.steps.subspace import Merge
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def ours(images: str, classes: int, width: float) -> dict[str, Any]:
     merge, spaces = Merge(), []
 
     def add(label: int) -> None:
-        spaces.append(class_basis(collect(model, layers, batches[label]), ENERGY))
+        spaces.append(basis(model, layers, batches[label]))
         merge.add(label, spaces[-1])
 
     add(0)  # not timed: the first one finds memory and threads
