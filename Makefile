@@ -35,7 +35,8 @@ test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_ARGS)
 
 docs: $(INSTALLED)
-	$(BIN)/mkdocs build -q
+	@# Not -q: with it, warnings are not counted as errors.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "The documentation is in build/site/index.html"
 
 bench: $(INSTALLED)
