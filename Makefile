@@ -14,11 +14,12 @@ INSTALLED := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench steps clean
+.PHONY: help demo test docs bench steps clean
 
 help:
 	@echo "make demo               run the demo"
 	@echo "make test               lint, check formatting and types, run the tests"
+	@echo "make docs               build the documentation into build/site"
 	@echo "make bench [DATA=dir] [CHECKPOINT=file]"
 	@echo "                        measure what a request costs, with the data in dir and the public ResNet-20 if given"
 	@echo "make steps [DATA=dir]   compare the step rules"
@@ -35,6 +36,11 @@ test: $(INSTALLED)
 	$(BIN)/pyright -p pyright-core.json
 	@# The tests' models are small: more than one thread slows them down.
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_ARGS)
+
+docs: $(INSTALLED)
+	@# Not -q: with it, warnings are not counted as errors.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "The documentation is in build/site/index.html"
 
 bench: $(INSTALLED)
 	@$(BIN)/unsc bench speed $(if $(DATA),--folder "$(DATA)") $(if $(CHECKPOINT),--checkpoint "$(CHECKPOINT)")

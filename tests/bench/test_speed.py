@@ -212,7 +212,7 @@ def test_the_page(tmp_path: Path) -> None:
     folder, page = tmp_path / "results" / "speed", tmp_path / "docs" / "speed.md"
     assert write_page(tmp_path / "results") == []
     page.parent.mkdir()
-    page.write_text("before\n<!-- table -->\nold\n<!-- end table -->\nafter\n")
+    page.write_text("before\n<!-- table -->\nold\n<!-- end table -->\n<!-- growth -->\n<!-- end growth -->\nafter\n")
     assert write_page(tmp_path / "results") == []
     folder.mkdir(parents=True)
     content = measured(tiny_growth(), NOWHERE)
@@ -220,7 +220,8 @@ def test_the_page(tmp_path: Path) -> None:
     (folder / "growth.json").write_text(json.dumps(content))
     assert [path.name for path in write_page(tmp_path / "results")] == ["speed.md", "growth.png"]
     text = page.read_text()
-    assert text.startswith("before\n<!-- table -->\n| row | what |") and text.endswith("<!-- end table -->\nafter\n")
+    assert text.startswith("before\n<!-- table -->\n| row | what |") and text.endswith("<!-- end growth -->\nafter\n")
+    assert "(growth.png)" in text
     assert "| growth | preparation by samples |  | 0.3 exponent | 0.1 to 0.5, 3 | at most 0.2 | **no** |" in text
     assert "old" not in text and f"torch {torch.__version__}" in text
     (folder / "growth.json").write_text("{}")

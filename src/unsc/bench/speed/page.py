@@ -13,7 +13,6 @@ from unsc.compare.grid import Grid
 from unsc.errors import InvalidData
 from unsc.storage.files import write_whole
 
-_BEGIN, _END = "<!-- table -->", "<!-- end table -->"
 _HEAD = ("row", "what", "against", "measured", "range, n", "goal", "reached")
 
 
@@ -30,21 +29,27 @@ def grid(folder: Path) -> Grid:
 def write_page(results: Path) -> list[Path]:
     """Put the table into the page `docs/speed.md` beside the folder of results, and the picture beside the page.
 
-    The table goes between `<!-- table -->` and `<!-- end table -->`. Without rows or such a page nothing is written.
+    They go between `<!-- table -->` and `<!-- end table -->`, and between `<!-- growth -->` and its end. Without rows
+    or such a page nothing is written.
     """
     page, folder = results.parent / "docs" / "speed.md", results / "speed"
     if not page.exists() or not any(folder.glob("*.json")):
         return []
-    written = [page]
-    lines = grid(folder).markdown().split("\n")[2:]
-    table = "\n".join([_BEGIN, *lines, "", _about(folder), _END])
-    text = re.sub(f"{_BEGIN}.*?{_END}", lambda _: table, page.read_text(), flags=re.DOTALL)
-    write_whole(page, lambda p: p.write_text(text))
+    table = grid(folder).markdown().split("\n")[2:]
+    text = _between("table", "\n".join([*table, "", _about(folder)]), page.read_text())
     growth = [line for about, found in read_rows(folder) if about["row"] == "growth" for line in found]
+    written = [page]
     if growth:
+        text = _between("growth", "![How time grows with each factor](growth.png)", text)
         written.append(page.parent / "growth.png")
         draw_growth(written[-1], growth)
+    write_whole(page, lambda p: p.write_text(text))
     return written
+
+
+def _between(mark: str, new: str, text: str) -> str:
+    begin, end = f"<!-- {mark} -->", f"<!-- end {mark} -->"
+    return re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n{new}\n{end}", text, flags=re.DOTALL)
 
 
 def _cells(about: dict[str, Any], line: Line) -> tuple[str, ...]:
