@@ -17,11 +17,12 @@ ROOMS = ("core", "methods", "evaluation", "compare", "bench", "cli")
 """A room may import itself and those before it."""
 
 CORE = (
-    ("errors", "checks", "progress", "cost", "extras"),
-    ("storage", "loading"),
+    ("errors", "checks", "progress", "cost", "extras", "workers"),
+    ("storage",),
     ("wrappers", "batches"),
     ("forms", "names"),
     ("datasets", "logits"),
+    ("loading",),
     ("layers",),
     ("models", "features", "coverage"),
     ("moments", "collect"),
