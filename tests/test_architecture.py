@@ -13,11 +13,11 @@ import unsc
 
 SOURCE = Path(unsc.__file__).parent
 
-ROOMS = ("core", "methods", "evaluation", "compare", "bench", "cli")
+ROOMS = ("core", "methods", "evaluation", "release", "compare", "bench", "cli")
 """A room may import itself and those before it."""
 
 CORE = (
-    ("errors", "checks", "progress", "cost", "extras", "workers"),
+    ("errors", "checks", "progress", "cost", "extras", "memory", "workers"),
     ("storage",),
     ("wrappers", "batches"),
     ("forms", "names"),

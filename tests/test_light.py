@@ -15,7 +15,20 @@ import pytest
 
 import unsc
 
-OPTIONAL = ("typer", "rich", "sklearn", "scipy", "matplotlib", "optuna", "pooch", "umap", "pandas")
+OPTIONAL = (
+    "typer",
+    "rich",
+    "sklearn",
+    "scipy",
+    "matplotlib",
+    "optuna",
+    "pooch",
+    "umap",
+    "pandas",
+    "PIL",
+    "pyarrow",
+    "datasets",
+)
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -74,7 +87,7 @@ print(json.dumps({name: file for name, file in later.items() if file}))
     others = {name for name in loaded if name.partition(".")[0] not in {"unsc", "torch", *sys.stdlib_module_names}}
     assert others == set()
     rooms = {name.split(".")[1] for name in loaded if name.startswith("unsc.")}
-    assert rooms & {"methods", "evaluation", "compare", "bench", "cli"} == set()
+    assert rooms & {"methods", "evaluation", "release", "compare", "bench", "cli"} == set()
 
 
 def test_forgetting_needs_no_extra(tmp_path: Path) -> None:
@@ -109,6 +122,8 @@ def test_the_stages_need_no_extra() -> None:
     [
         ("import unsc; unsc.audit(model, data, data, classes=[3], names=['mia_confidence'])", "eval"),
         ("from unsc.bench.datasets import load; load('digits')", "data"),
+        ("from unsc.loading.images import Limits, decode; decode(b'', 'a.png', Limits())", "images"),
+        ("from unsc.loading.tables import Limits, Path, read_parquet; read_parquet(Path('a'), Limits())", "parquet"),
     ],
 )
 def test_a_call_without_its_extra_says_so(call: str, extra: str) -> None:

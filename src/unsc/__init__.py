@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from unsc import compare as compare
     from unsc import evaluation as evaluation
     from unsc import methods as methods
+    from unsc import release as release
     from unsc.evaluation.accuracy import Evaluation, evaluate
     from unsc.evaluation.audit import Audit, audit
 else:  # a checker that saw this function would accept any name
@@ -94,7 +95,7 @@ else:  # a checker that saw this function would accept any name
         "Evaluation": "unsc.evaluation.accuracy",
         "evaluate": "unsc.evaluation.accuracy",
     }
-    _PACKAGES = ("methods", "evaluation", "compare", "bench")
+    _PACKAGES = ("methods", "evaluation", "release", "compare", "bench")
 
     def __getattr__(name: str) -> object:
         """Public names and packages beyond the core, imported when they are first asked for."""

@@ -34,6 +34,10 @@ class Diverged(UnscError, ArithmeticError):
     """A method diverged: its loss or weights are no longer finite."""
 
 
+class OutOfMemory(UnscError, MemoryError):
+    """Memory ran out, though the work was cut into the smallest pieces."""
+
+
 class NotForgotten(UnscError, RuntimeError):
     """A run ended without what was asked for, and the caller wanted that to be an error (`strict=True`)."""
 

@@ -207,7 +207,7 @@ def test_data_of_a_users_code(here: Path, model: LoadedModel) -> None:
     data = load_data("brought_data:plain", model=model)
     assert (list(data.ids), data.labels.tolist()) == (["0", "1", "2"], [1, 0, 0])
     assert data.fingerprint(0) == data.fingerprint(2) != data.fingerprint(1)
-    with pytest.raises(InvalidData, match="gives a tuple of 2; it must give one data set"):
+    with pytest.raises(InvalidData, match="gives a tuple; it must give one data set"):
         load_data("brought_data:both", model=model)
     with pytest.raises(InvalidRequest, match="makes its samples itself; leave --transform"):
         load_data("brought_data:own", model=model, transform="brought_data:length")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,13 +20,14 @@ from unsc.loading.code import made_by
 
 def make_dataset(spec: str, search: Path) -> Dataset[Any]:
     """What `package.module:dataset` gives, checked to be a map-style data set with samples."""
-    made: Dataset[Any] = made_by(spec, search=search)
-    if type(made) is tuple:
-        raise InvalidData(f"{spec} gives a tuple of {len(made)}; it must give one data set, the training data")
+    made: object = made_by(spec, search=search)
+    if isinstance(made, tuple):
+        raise InvalidData(f"{spec} gives a tuple; it must give one data set, the training data")
     check_map_style(made)
-    if size_of(made) == 0:
+    dataset = cast("Dataset[Any]", made)
+    if size_of(dataset) == 0:
         raise InvalidData(f"{spec} gives a data set without samples; give the data the model was trained on")
-    return made
+    return dataset
 
 
 def ids_of(dataset: Dataset[Any], spec: str) -> list[str] | None:
