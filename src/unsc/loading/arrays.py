@@ -7,12 +7,11 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 from torch import Tensor
 
 from unsc.batches import LABEL_KEYS
@@ -20,7 +19,11 @@ from unsc.errors import InvalidData, UnscError, listing
 from unsc.loading.limits import Limits
 from unsc.loading.records import Records
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
 INPUT_KEYS = ("x", "inputs", "images", "data")
 _MEMBERS = 256
 _HEADER = 1 << 16
