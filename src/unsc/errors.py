@@ -50,6 +50,10 @@ class HeadOnlyWarning(UserWarning):
     """Only the last layer of a network was edited, so that its features still hold what they held."""
 
 
+class GuessedTargetsWarning(UserWarning):
+    """There is no validation data, so what records should become was guessed."""
+
+
 class MissingExtra(UnscError, ImportError):
     """A package is missing that only this part of unsc needs; one of the extras brings it."""
 
