@@ -104,6 +104,14 @@ class Moment:
             return (factor @ matrix.mT).square().sum(dim=(1, 2))
         return ((matrix @ self.dense()) * matrix).sum(dim=(1, 2))
 
+    def between(self, left: Tensor, right: Tensor) -> Tensor:
+        """`L M R.T`, float64 (groups, l, r), for L (groups, l, columns) and R (groups, r, columns)."""
+        left, right = left.double(), right.double()
+        factor = self.factor()
+        if factor is not None:
+            return (left @ factor.mT) @ (right @ factor.mT).mT
+        return left @ (self.dense() @ right.mT)
+
     def spectrum(self) -> tuple[Tensor, Tensor]:
         """Eigenvalues (groups, m), descending and at least 0, and eigenvectors (groups, columns, m), in float64.
 

@@ -33,6 +33,29 @@ _KIND, _FORMER_KIND = "retained_curvature", "retained_metric"
 """What a saved file says it is: now, and in 0.2.0."""
 
 
+_THIN, _PROBES, _SAME = 160, 8, 1e-5
+"""Rank up to which a matrix is factored, the probes that check it, and what they may miss of its norm."""
+
+
+def thin_factors(matrix: Tensor) -> tuple[Tensor, Tensor] | None:
+    """L (1, outputs, r) and R (1, r, columns) with `L R = matrix`, up to rounding, if it is large and of low rank.
+
+    By a randomized range finder: random combinations of the rows span them all, if these span no more. Other random
+    vectors tell whether they did.
+    """
+    groups, outputs, columns = matrix.shape
+    if groups != 1 or min(outputs, columns) < 4 * _THIN:
+        return None
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(outputs, _THIN, generator=generator).to(matrix)
+    probes = torch.randn(columns, _PROBES, generator=generator).to(matrix)
+    basis = torch.linalg.qr(matrix[0].mT @ drawn)[0]
+    left = matrix[0] @ basis
+    whole = matrix[0] @ probes
+    missed = (whole - left @ (basis.mT @ probes)).norm()
+    return (left[None], basis.mT[None]) if bool(missed <= _SAME * whole.norm()) else None
+
+
 @dataclass(frozen=True)
 class LayerCurvature:
     """`b (A + damping I)` of one layer, by the eigenpairs of A."""
@@ -51,6 +74,11 @@ class LayerCurvature:
 
     def solve(self, gradient: Tensor) -> Tensor:
         """`G (b (A + damping I))^-1` for G (groups, outputs, columns)."""
+        thin = thin_factors(gradient)
+        # The gradient of a wide linear layer has the rank of its batch: the inverse acts on that many rows.
+        return self._solve(gradient) if thin is None else thin[0] @ self._solve(thin[1])
+
+    def _solve(self, gradient: Tensor) -> Tensor:
         shrink = self.values / (self.values + self.damping)
         inside = (gradient @ self.vectors * shrink[:, None, :]) @ self.vectors.mT
         return (gradient - inside) / (self.damping * self.sensitivity)
@@ -112,43 +140,100 @@ def assemble(
     `fitted` and `held_out` are the moments of two sets of retained samples, of sizes `samples`; `gradients` (by
     layer) are those of the forget loss, whose steps the damping is chosen for.
     """
-    made = {}
+    return assemble_with_worth(layers, fitted, held_out, samples, sensitivities, gradients)[0]
+
+
+def assemble_with_worth(
+    layers: Sequence[Layer],
+    fitted: Mapping[str, Moment],
+    held_out: Mapping[str, Moment],
+    samples: tuple[int, int],
+    sensitivities: Mapping[str, float],
+    gradients: Mapping[str, Tensor],
+) -> tuple[RetainedCurvature, dict[str, float]]:
+    """The same, and what each layer's first step buys for its held-out cost."""
+    made: dict[str, LayerCurvature] = {}
+    worths: dict[str, float] = {}
     for layer in layers:
-        values, vectors = fitted[layer.name].spectrum()
-        found = LayerCurvature((values / samples[0]).float(), vectors.float(), sensitivities[layer.name], 0.0)
-        made[layer.name] = choose_damping(found, gradients[layer.name], held_out[layer.name], samples[1])
-    return RetainedCurvature(made, samples[0])
+        name = layer.name
+        values, vectors = fitted[name].spectrum()
+        found = LayerCurvature((values / samples[0]).float(), vectors.float(), sensitivities[name], 0.0)
+        made[name], worths[name] = best_damping(found, gradients[name], held_out[name], samples[1])
+    return RetainedCurvature(made, samples[0]), worths
 
 
-def choose_damping(curvature: LayerCurvature, gradient: Tensor, held_out: Moment, samples: int) -> LayerCurvature:
-    """The curvature with the damping that buys the most forgetting per held-out cost.
+def best_damping(
+    curvature: LayerCurvature, gradient: Tensor, held_out: Moment, samples: int
+) -> tuple[LayerCurvature, float]:
+    """The curvature with the damping that buys the most forgetting per held-out cost, and how much that is.
 
     For the step D along `gradient` G the forget loss falls by `<G, D>`, while `samples` held-out retained samples
     with moment `held_out` charge `tr(D A' D.T)`. The square of the first over the second does not depend on
-    D's length. The sensitivity is corrected by what the held-out samples charge beyond what was predicted.
+    D's length; it is given without the sensitivity. That is corrected by what the held-out samples charge beyond
+    what was predicted.
     """
-    gradient = gradient.to(curvature.vectors.dtype)  # that of a float64 model is float64
     mean = curvature.values.sum().item() / (curvature.values.shape[0] * curvature.vectors.shape[1])
     if mean == 0:
-        return replace(curvature, damping=1.0)
-    best, best_worth = replace(curvature, damping=mean), -1.0
+        return replace(curvature, damping=1.0), 0.0
+    trial = _Trial.of(curvature, gradient.to(curvature.vectors.dtype), held_out)  # a float64 model's is float64
+    best, best_worth = replace(curvature, damping=mean), 0.0
     for ratio in _GRID:
-        tried = replace(curvature, damping=ratio * mean)
-        step = tried.solve(gradient)
-        gain = (gradient.double() * step.double()).sum().item()
-        cost = curvature.sensitivity * held_out.quadratic(step).sum().item() / samples
+        damping = ratio * mean
+        gain, cost = trial.gain(damping), trial.cost(damping) / samples
         if gain > 0 and cost > 0 and gain**2 / cost > best_worth:
             best_worth = gain**2 / cost
-            best = replace(tried, sensitivity=curvature.sensitivity * max(1.0, cost / gain))
-    return best
+            best = replace(curvature, damping=damping, sensitivity=curvature.sensitivity * max(1.0, cost / gain))
+    return best, best_worth
 
 
-def worth(curvature: LayerCurvature, gradient: Tensor, held_out: Moment, samples: int) -> float:
-    """What `choose_damping` chooses by, up to the sensitivity: the squared gain of a step over its held-out cost."""
-    step = curvature.solve(gradient.to(curvature.vectors.dtype))
-    gain = (gradient.double() * step.double()).sum().item()
-    cost = held_out.quadratic(step).sum().item() / samples
-    return gain**2 / cost if cost > 0 else 0.0
+def choose_damping(curvature: LayerCurvature, gradient: Tensor, held_out: Moment, samples: int) -> LayerCurvature:
+    """The curvature of `best_damping`."""
+    return best_damping(curvature, gradient, held_out, samples)[0]
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Gain and held-out cost of the step `D = G (A + damping I)^-1`, ready for any damping.
+
+    With P the components of G along the eigenvectors V of A, and R what is left of G outside of them,
+    `D = P diag(1 / (a + damping)) V.T + R / damping`. Gain and cost are forms in one number for each eigenvector: a
+    single look at G and A' serves all dampings.
+    """
+
+    values: Tensor
+    """a, (groups, m)."""
+    gains: Tensor
+    """`|P_j|^2`, (groups, m)."""
+    costs: Tensor
+    """`(P.T P) * (V.T A' V)`, element by element, (groups, m, m)."""
+    rest_gain: float
+    """`|R|^2`"""
+    rest_costs: Tensor
+    """`P_j . (R A' V)_j`, (groups, m)."""
+    rest_cost: float
+    """`tr(R A' R.T)`"""
+
+    @classmethod
+    def of(cls, curvature: LayerCurvature, gradient: Tensor, held_out: Moment) -> _Trial:
+        vectors = curvature.vectors
+        along = gradient @ vectors
+        values, gains = curvature.values.double(), along.double().square().sum(dim=1)
+        costs = (along.mT @ along).double() * held_out.between(vectors.mT, vectors.mT)
+        if vectors.shape[1] == vectors.shape[2]:  # nothing is outside
+            return cls(values, gains, costs, 0.0, torch.zeros_like(gains), 0.0)
+        rest = gradient - along @ vectors.mT
+        mixed = (along.double() * held_out.between(rest, vectors.mT)).sum(dim=1)
+        return cls(
+            values, gains, costs, rest.double().square().sum().item(), mixed, held_out.quadratic(rest).sum().item()
+        )
+
+    def gain(self, damping: float) -> float:
+        return (self.gains / (self.values + damping)).sum().item() + self.rest_gain / damping
+
+    def cost(self, damping: float) -> float:
+        share = 1 / (self.values + damping)
+        inside = (share[:, None, :] @ self.costs @ share[:, :, None]).sum().item()
+        return inside + 2 * (share * self.rest_costs).sum().item() / damping + self.rest_cost / damping**2
 
 
 def sensitivities(
@@ -177,7 +262,7 @@ def sensitivities(
         loss = watch.temperature * F.nll_loss(logs, drawn, reduction="sum")
         grads = gradients_of(loss, parameters)
         for layer in layers:
-            fisher[layer.name] += layer.matrix(grads).double().square().sum().item()
+            fisher[layer.name] += sum(view.of(grads).norm().item() ** 2 for view in (layer.weight, *layer.biases))
         seen += len(batch)
     traces = {x.name: x.outputs * moments[x.name].trace().sum().item() / samples for x in layers}
     # A layer that retained predictions do not depend on at all would be free; keep its cost finite.

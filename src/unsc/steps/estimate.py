@@ -20,7 +20,7 @@ from unsc.errors import InvalidData
 from unsc.layers import Layer
 from unsc.moments import Moment
 from unsc.progress import Advance, Progress, quiet
-from unsc.steps.curvature import LayerCurvature, RetainedCurvature, assemble, sensitivities, worth
+from unsc.steps.curvature import LayerCurvature, RetainedCurvature, assemble_with_worth, sensitivities
 from unsc.task import BATCH, RetainFit, Task
 
 
@@ -44,6 +44,8 @@ SPARING = Effort()
 EVERYTHING = Effort(samples=1 << 62, check_samples=1 << 62, rows_per_column=None)
 """All samples of a task, and all of their rows."""
 _SENSITIVITY_BATCH = 16
+_WORTH_A_LOOK = 1.25
+"""Times more samples that must be left for another estimate: it costs as much as the last one."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +97,12 @@ def estimate(
     bought = dict.fromkeys(moments.by_layer, 0.0)
     doubtful: Sequence[Layer] = task.layers
     while True:
-        made |= assemble(doubtful, moments.by_layer, check.by_layer, (goal, check.samples), b, gradients).layers
-        now = {x.name: worth(made[x.name], gradients[x.name], check.by_layer[x.name], check.samples) for x in doubtful}
+        found, now = assemble_with_worth(
+            doubtful, moments.by_layer, check.by_layer, (goal, check.samples), b, gradients
+        )
+        made |= found.layers
         doubtful = [x for x in doubtful if now[x.name] > effort.improvement * bought[x.name]]
-        if not doubtful or goal == len(order.labels):
+        if not doubtful or len(order.labels) < _WORTH_A_LOOK * goal:
             return RetainedCurvature({x.name: made[x.name] for x in task.layers}, goal)
         bought |= now
         seen, goal = goal, min(2 * goal, len(order.labels))
