@@ -33,27 +33,34 @@ _KIND, _FORMER_KIND = "retained_curvature", "retained_metric"
 """What a saved file says it is: now, and in 0.2.0."""
 
 
-_THIN, _PROBES, _SAME = 160, 8, 1e-5
-"""Rank up to which a matrix is factored, the probes that check it, and what they may miss of its norm."""
+_PROBES, _SAME = 8, 1e-5
+"""Random vectors that check whether a matrix was factored, and what they may miss of its norm."""
+_STEP_RANK, _FIRST_RANK = 160, 288
+"""Gradients of linear layers have at most the rank of their samples: 128 for a step, 256 where a damping is chosen."""
 
 
-def thin_factors(matrix: Tensor) -> tuple[Tensor, Tensor] | None:
-    """L (1, outputs, r) and R (1, r, columns) with `L R = matrix`, up to rounding, if it is large and of low rank.
+def thin_factors(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor] | None:
+    """L (1, outputs, rank) and R (1, rank, columns) with `L R = matrix`, up to rounding, and R's rows orthonormal.
 
     By a randomized range finder: random combinations of the rows span them all, if these span no more. Other random
-    vectors tell whether they did.
+    vectors tell whether they do. None if they do not, or if the matrix is so small that it does not pay.
     """
     groups, outputs, columns = matrix.shape
-    if groups != 1 or min(outputs, columns) < 4 * _THIN:
+    if groups != 1 or min(outputs, columns) < 3 * rank:
         return None
     generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(outputs, _THIN, generator=generator).to(matrix)
+    drawn = torch.randn(outputs, rank, generator=generator).to(matrix)
     probes = torch.randn(columns, _PROBES, generator=generator).to(matrix)
     basis = torch.linalg.qr(matrix[0].mT @ drawn)[0]
-    left = matrix[0] @ basis
-    whole = matrix[0] @ probes
+    left, whole = matrix[0] @ basis, matrix[0] @ probes
     missed = (whole - left @ (basis.mT @ probes)).norm()
     return (left[None], basis.mT[None]) if bool(missed <= _SAME * whole.norm()) else None
+
+
+def _fewer_rows(gradient: Tensor) -> Tensor:
+    """A matrix with the same `G.T G` and fewer rows, where there is one: gains and costs depend on nothing else."""
+    thin = thin_factors(gradient, _FIRST_RANK)
+    return gradient if thin is None else torch.linalg.qr(thin[0])[1] @ thin[1]
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class LayerCurvature:
 
     def solve(self, gradient: Tensor) -> Tensor:
         """`G (b (A + damping I))^-1` for G (groups, outputs, columns)."""
-        thin = thin_factors(gradient)
+        thin = thin_factors(gradient, _STEP_RANK)
         # The gradient of a wide linear layer has the rank of its batch: the inverse acts on that many rows.
         return self._solve(gradient) if thin is None else thin[0] @ self._solve(thin[1])
 
@@ -175,7 +182,8 @@ def best_damping(
     mean = curvature.values.sum().item() / (curvature.values.shape[0] * curvature.vectors.shape[1])
     if mean == 0:
         return replace(curvature, damping=1.0), 0.0
-    trial = _Trial.of(curvature, gradient.to(curvature.vectors.dtype), held_out)  # a float64 model's is float64
+    gradient = gradient.to(curvature.vectors.dtype)  # that of a float64 model is float64
+    trial = _Trial.of(curvature, _fewer_rows(gradient), held_out)
     best, best_worth = replace(curvature, damping=mean), 0.0
     for ratio in _GRID:
         damping = ratio * mean
@@ -262,11 +270,16 @@ def sensitivities(
         loss = watch.temperature * F.nll_loss(logs, drawn, reduction="sum")
         grads = gradients_of(loss, parameters)
         for layer in layers:
-            fisher[layer.name] += sum(view.of(grads).norm().item() ** 2 for view in (layer.weight, *layer.biases))
+            fisher[layer.name] += sum(_energy(view.of(grads)) for view in (layer.weight, *layer.biases))
         seen += len(batch)
     traces = {x.name: x.outputs * moments[x.name].trace().sum().item() / samples for x in layers}
     # A layer that retained predictions do not depend on at all would be free; keep its cost finite.
     return {name: max(fisher[name] / seen, 1e-12) / max(trace, 1e-12) for name, trace in traces.items()}
+
+
+def _energy(tensor: Tensor) -> float:
+    """The sum of squares, in float64, of so little at a time that it stays in the processor's cache."""
+    return sum(part.double().square().sum().item() for part in tensor.reshape(-1).split(1 << 16))
 
 
 def gradients_of(loss: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
