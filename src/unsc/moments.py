@@ -30,6 +30,13 @@ class Moment:
         self._rows: list[Tensor] = []
         self._sum: Tensor | None = None
 
+    @classmethod
+    def from_dense(cls, moment: Tensor, count: int) -> Moment:
+        """Of `count` rows whose moment (groups, columns, columns) is at hand."""
+        made = cls(moment.shape[0], moment.shape[1])
+        made.count, made._sum = count, moment.double()
+        return made
+
     def update(self, rows: Tensor) -> Moment:
         """Add rows (groups, n, columns)."""
         self.count += rows.shape[1]
