@@ -28,8 +28,9 @@ class Made:
     save: Callable[[Path], object]
     """Writes the model into an empty folder."""
     save_store: Callable[[Path], object]
-    """Writes the files of the store that change, without what was deleted, into an empty folder."""
+    """Writes the store's files, without what was deleted, into an empty folder (`Contents.save`)."""
 
 
-Make: TypeAlias = Callable[[Resolved], Made]
-"""Forgets what a request comes to; changes neither the store nor any released file."""
+Make: TypeAlias = Callable[[Resolved, Path | None], Made]
+"""Forgets what a request comes to, from the model in this folder, or from the one that the store was prepared with
+(None: nothing was released yet). Changes neither the store nor any released file."""

@@ -13,22 +13,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from unsc.errors import InvalidRequest, UnscError
+from unsc.errors import InvalidData, InvalidRequest, UnscError
 from unsc.release.asked import Asked
 from unsc.release.candidate import Made, Make
 from unsc.release.canonical import plain, sha256
 from unsc.release.evidence import of_release
 from unsc.release.keys import PrivateKey
 from unsc.release.ledger import Entry, Ledger, open_ledger
-from unsc.release.manifest import Manifest, Resolved
+from unsc.release.manifest import Resolved
 from unsc.release.policy import Kind, Policy, Verdict, figures_as_dict
 from unsc.release.receipt import FILE as RECEIPT
 from unsc.release.receipt import sign
 from unsc.release.resolve import resolve
-from unsc.release.stage import SALT, Stage, check_free
-
-MANIFEST = "manifest.json"
-"""The file of a store that says what it is of."""
+from unsc.release.stage import MODEL, SALT, Stage, check_free
+from unsc.release.store import Store
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def handle(
     with open_ledger(store, wait=wait) as ledger:
         recover(ledger, store)
         _check_open(ledger, store)
-        manifest = Manifest.load(store / MANIFEST)
+        manifest = Store(store).manifest
         digest = asked.digest(ledger.salt, manifest.class_names)
         before = ledger.latest(digest)
         if before is not None and before.state == "released":
@@ -79,7 +77,7 @@ def handle(
         check_free(out, store)
         entry = ledger.begin(digest, kind_of(resolved), manifest.weights, out.absolute())
         with recovering(ledger, store):
-            made = make(resolved)
+            made = make(resolved, model_in_force(ledger))
             verdicts = policy.judge(made.figures, kind_of(resolved))
             stage = Stage(store, out.absolute(), entry.number)
             _write(stage, made, resolved, verdicts)
@@ -104,9 +102,9 @@ def rehearse(store: Path, asked: Asked, make: Make, *, policy: Policy, wait: flo
     with open_ledger(store, wait=wait) as ledger:
         recover(ledger, store)
         _check_open(ledger, store)
-        manifest = Manifest.load(store / MANIFEST)
+        manifest = Store(store).manifest
         resolved = resolve(asked, manifest)
-        made = make(resolved)
+        made = make(resolved, model_in_force(ledger))
         return Rehearsed(resolved, made, policy.judge(made.figures, kind_of(resolved)), manifest.copies(resolved.ids))
 
 
@@ -126,6 +124,17 @@ def finish(ledger: Ledger, entry: Entry, store: Path) -> Entry:
     """Let a release appear; it is decided already."""
     Stage(store, Path(entry.out), entry.number).publish()
     return ledger.move(entry, "released", taken_back=entry.result.get("taken_back"))
+
+
+def model_in_force(ledger: Ledger) -> Path | None:
+    """The folder of the model that was released last; None before the first release."""
+    last = ledger.in_force()
+    if last is None:
+        return None
+    folder = Path(last.out) / MODEL
+    if not folder.is_dir():
+        raise InvalidData(f"{folder} is gone, the model that was released for request {last.number}; put it back")
+    return folder
 
 
 def kind_of(resolved: Resolved) -> Kind:

@@ -11,12 +11,12 @@ from unsc.loading.weights import read_weights
 from unsc.release.evidence import of_rollback
 from unsc.release.keys import PrivateKey
 from unsc.release.ledger import Entry, Ledger, open_ledger
-from unsc.release.manifest import Manifest
 from unsc.release.policy import Policy
 from unsc.release.receipt import FILE as RECEIPT
 from unsc.release.receipt import Receipt
-from unsc.release.release import MANIFEST, finish, recover, recovering, write_receipt
+from unsc.release.release import finish, recover, recovering, write_receipt
 from unsc.release.stage import MODEL, Stage, check_free
+from unsc.release.store import Contents, Store
 from unsc.storage.hashes import sha256_of_weights
 
 _WEIGHTS = (".safetensors", ".pt", ".pth")
@@ -51,7 +51,9 @@ def rollback(
         last = _last(ledger, number)
         found = weights or _before(ledger, last)
         _check_weights(found, last.parent)
-        manifest = Manifest.load(store / MANIFEST)
+        present = Store(store)
+        before = replace(present.manifest, weights=last.parent)
+        contents = Contents(before, present.statistics, present.canaries)
         receipt = Receipt.load(Path(last.out) / RECEIPT)
         check_free(out, store)
         entry = ledger.begin(f"rollback of {number}", "rollback", str(last.child), out.absolute())
@@ -59,7 +61,7 @@ def rollback(
             stage = Stage(store, out.absolute(), entry.number)
             stage.open()
             stage.fill(lambda folder: _copy(found, folder), stage.model)
-            stage.fill(lambda f: replace(manifest, weights=last.parent).save(f / MANIFEST), stage.next)
+            stage.fill(lambda folder: contents.save(folder, generation=present.generation + 1), stage.next)
             stage.report({"kind": "rollback", "of": number})
             content = of_rollback(receipt.content["request"], str(last.child), last.parent, policy, stage.model)
             signed = write_receipt(ledger, stage, content, key)
