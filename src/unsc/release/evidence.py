@@ -1,4 +1,4 @@
-"""What a receipt says: the request, both weights, what was measured and judged, by which code, and what it leaves open."""
+"""What a receipt says: the request, both weights, what was measured and judged, by which code, what stays open."""
 
 from __future__ import annotations
 

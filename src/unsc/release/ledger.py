@@ -257,6 +257,6 @@ def _entry(row: tuple[Any, ...], path: Path) -> Entry:
         result = json.loads(row[-1])
         if row[3] not in get_args(State) or not isinstance(result, dict):
             raise ValueError(f"entry {row[0]} is {row[3]!r}")
-        return Entry(*row[:10], result)
+        return Entry(**{**dict(zip(_COLUMNS.split(", "), row, strict=True)), "result": result})
     except (TypeError, ValueError, RecursionError) as e:
         raise _damaged(path, e) from e
