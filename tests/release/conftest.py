@@ -21,7 +21,9 @@ def a_manifest() -> Manifest:
     samples = {f"s{i}": Sample(i % 3, f"{i:064x}") for i in range(9)}
     samples["s8"] = Sample(2, samples["s2"].fingerprint)
     columns = {"user": {"ann": ("s0", "s1"), "bob": ("s2",)}}
-    return Manifest("app:build", "a" * 64, "data", ("x", "y", "z"), (), samples, columns, {"unsc": "0"})
+    return Manifest(
+        "app:build", "m.safetensors", "a" * 64, "data", ("x", "y", "z"), (), samples, columns, {"unsc": "0"}
+    )
 
 
 def some_statistics() -> Statistics:

@@ -91,7 +91,14 @@ def test_whatever_a_field_holds_there_is_no_traceback(
 ) -> None:
     path = tmp_path_factory.mktemp("fuzz") / "m.json"
     names = ["x", "y"]
-    good: dict[str, Any] = {"kind": "unsc manifest", "version": 1, "model": "m", "weights": "a" * 64, "data": "d"}
+    good: dict[str, Any] = {
+        "kind": "unsc manifest",
+        "version": 1,
+        "model": "m",
+        "original": "",
+        "weights": "a" * 64,
+        "data": "d",
+    }
     good |= {"class_names": names, "gone": [], "samples": {"s": [0, "0" * 64]}, "columns": {}, "packages": {}}
     path.write_text(json.dumps({**good, field: value}))
     try:

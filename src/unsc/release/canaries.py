@@ -21,20 +21,22 @@ _LABELS, _ONE, _SEVERAL, _NAMED = "labels", "input", "inputs/", "named/"
 
 @dataclass(frozen=True)
 class Canaries:
-    """Samples as the network takes them, and their ids."""
+    """Samples as the network takes them, and their ids; there may be none."""
 
     batch: Batch
     ids: tuple[str, ...]
 
+    @classmethod
+    def none(cls) -> Canaries:
+        return cls(Batch(torch.zeros(0, 0), torch.zeros(0, dtype=torch.long)), ())
+
     def __len__(self) -> int:
         return len(self.ids)
 
-    def without(self, ids: Collection[str]) -> Canaries | None:
-        """Those that are not deleted; None if none is left."""
+    def without(self, ids: Collection[str]) -> Canaries:
+        """Those that are not deleted."""
         kept = [i for i, id_ in enumerate(self.ids) if id_ not in ids]
-        if not kept:
-            return None
-        return Canaries(self.batch[torch.tensor(kept)], tuple(self.ids[i] for i in kept))
+        return Canaries(self.batch[torch.tensor(kept, dtype=torch.long)], tuple(self.ids[i] for i in kept))
 
     def save(self, path: Path) -> None:
         """Write a safetensors file that `Canaries.load` reads."""
@@ -47,7 +49,7 @@ class Canaries:
         ids = Fields.of(metadata, str(path), kind=_KIND, version=_VERSION, names=("ids",)).texts("ids")
         labels = tensors.pop(_LABELS, torch.zeros(0))
         wrong = [name for name, t in tensors.items() if t.dim() == 0 or len(t) != len(ids)]
-        if wrong or not tensors or not ids or labels.dtype != torch.long or labels.shape != (len(ids),):
+        if wrong or not tensors or labels.dtype != torch.long or labels.shape != (len(ids),):
             raise InvalidData(f"{path} does not hold {len(ids)} samples and their labels; it is damaged")
         return cls(Batch(_inputs(tensors, path), labels), ids)
 

@@ -15,7 +15,7 @@ from unsc.storage.files import read_json, write_json
 from unsc.storage.hashes import is_sha256
 
 _KIND, _VERSION = "unsc manifest", 1
-_NAMES = ("model", "weights", "data", "class_names", "gone", "samples", "columns", "packages")
+_NAMES = ("model", "original", "weights", "data", "class_names", "gone", "samples", "columns", "packages")
 
 
 class Sample(NamedTuple):
@@ -42,6 +42,8 @@ class Manifest:
 
     model: str
     """Where the network comes from: `package.module:factory`, or a folder."""
+    original: str
+    """The file of the weights that the store was prepared with; empty if there was none."""
     weights: str
     """SHA-256 of its weights (`storage.hashes.sha256_of_weights`), those that were released last."""
     data: str
@@ -101,6 +103,7 @@ class Manifest:
         packages = found.mapping("packages", "texts", lambda value: isinstance(value, str))
         return cls(
             model=found.text("model"),
+            original=found.text("original"),
             weights=found.text("weights"),
             data=found.text("data"),
             class_names=found.texts("class_names"),
