@@ -19,6 +19,7 @@ SHA = "0" * 63
 SAMPLES = {f"{name}/{i}.png": Sample(k, f"{SHA}{i}") for k, name in enumerate(("cat", "dog", "eel")) for i in range(4)}
 MANIFEST = Manifest(
     model="app:net",
+    original="",
     weights=f"{SHA}0",
     data="data",
     class_names=("cat", "dog", "eel"),

@@ -22,10 +22,10 @@ def sync_folder(folder: Path) -> None:
 def move_into(part: Path, folder: Path, *, last: tuple[str, ...] = ()) -> None:
     """Rename what is in `part` into `folder` on the same disk, where it takes the place of files of the same names.
 
-    One after another, those named in `last` at the end. Cut short, the same call does the rest.
+    One after another, those named in `last` at the end and in that order. Cut short, the same call does the rest.
     """
-    names = sorted(path.name for path in part.iterdir()) if part.is_dir() else []
-    for name in sorted(names, key=lambda name: (name in last, name)):
+    names = {path.name for path in part.iterdir()} if part.is_dir() else set[str]()
+    for name in (*sorted(names - {*last}), *(name for name in last if name in names)):
         os.replace(part / name, folder / name)
     if names:
         _sync(folder)
