@@ -22,6 +22,7 @@ from unsc.collect import collect_moments
 from unsc.errors import (
     Diverged,
     EmptyNullSpace,
+    GuessedTargetsWarning,
     HeadOnlyWarning,
     InvalidData,
     InvalidRequest,
@@ -46,6 +47,7 @@ __all__ = [
     "EmptyNullSpace",
     "Evaluation",
     "Forgotten",
+    "GuessedTargetsWarning",
     "HeadOnlyWarning",
     "InvalidData",
     "InvalidRequest",
