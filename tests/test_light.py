@@ -15,7 +15,7 @@ import pytest
 
 import unsc
 
-OPTIONAL = ("typer", "rich", "sklearn", "scipy", "matplotlib", "optuna", "pooch", "umap", "pandas")
+OPTIONAL = ("typer", "rich", "sklearn", "scipy", "matplotlib", "optuna", "pooch", "umap", "pandas", "cryptography")
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -133,6 +133,7 @@ def test_the_command_without_its_extra_says_so(missing: str) -> None:
         ("demo", "sklearn", "data"),
         ("bench fetch", "pooch", "data"),
         ("bench render", "matplotlib", "figures"),
+        ("verify receipt.json", "cryptography", "release"),
     ],
 )
 def test_a_command_without_its_extra_says_so(words: str, missing: str, extra: str, tmp_path: Path) -> None:

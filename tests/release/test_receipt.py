@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsc.errors import UnscError
+from unsc.errors import NotVerified, UnscError
 from unsc.release.canonical import canonical, plain
 from unsc.release.keys import PrivateKey
-from unsc.release.receipt import NotVerified, Receipt, sign, verify_chain
+from unsc.release.receipt import Receipt, sign, verify_chain
 
 
 @pytest.fixture(scope="module")

@@ -11,17 +11,17 @@ import torch
 from safetensors.torch import load_file
 from tiny_release import DATA, POLICY, Forgetting, make_store
 
-from unsc.errors import InvalidData, InvalidRequest
+from unsc.errors import InvalidData, InvalidRequest, NotAllowed, NotVerified
 from unsc.release.asked import Asked, User
 from unsc.release.candidate import Made
 from unsc.release.keys import PrivateKey, PublicKey
 from unsc.release.ledger import StoreIsBusy, open_ledger, read_ledger
 from unsc.release.manifest import Resolved
 from unsc.release.policy import LIMITS, Figure, Policy
-from unsc.release.receipt import NotVerified, Receipt, verify_chain
+from unsc.release.receipt import Receipt, verify_chain
 from unsc.release.release import Handled, handle, rehearse
-from unsc.release.rollback import NotAllowed, rollback
 from unsc.release.store import Store
+from unsc.release.taking_back import rollback
 
 STRICT = Policy(limits={**LIMITS, "retained_kl": 0.0}, required=("forget_acc", "retained_kl"))
 """Lets nothing pass."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unsc.errors import InvalidData, UnscError, listing
+from unsc.errors import InvalidData, NotVerified, listing
 from unsc.release.canonical import canonical, sha256
 from unsc.release.keys import PrivateKey, PublicKey
 from unsc.release.strict import Fields
@@ -24,10 +24,6 @@ _NAMES = (
 )  # fmt: skip
 _LARGEST = 16 << 20
 """Bytes of a receipt."""
-
-
-class NotVerified(UnscError):
-    """A receipt, or a chain of them, is not what was signed."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from unsc.errors import InvalidData, InvalidRequest, UnscError
+from unsc.errors import InvalidData, InvalidRequest, NotAllowed
 from unsc.loading.weights import read_weights
 from unsc.release.evidence import of_rollback
 from unsc.release.keys import PrivateKey
@@ -20,10 +20,6 @@ from unsc.release.store import Contents, Store
 from unsc.storage.hashes import sha256_of_weights
 
 _WEIGHTS = (".safetensors", ".pt", ".pth")
-
-
-class NotAllowed(UnscError):
-    """The policy forbids it."""
 
 
 def rollback(
