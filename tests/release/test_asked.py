@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unsc.errors import InvalidData, InvalidRequest, UnscError
@@ -143,6 +143,7 @@ def test_a_digest_is_of_what_is_asked() -> None:
     assert Asked(ids=("a",)).digest(b"s") != Asked(ids=("a",)).digest(b"t")
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from([".csv", ".jsonl"]),
     st.binary(max_size=200) | st.text(max_size=200).map(lambda t: t.encode("utf-8", "replace")),
@@ -155,6 +156,7 @@ def test_no_file_makes_it_fail(tmp_path_factory: pytest.TempPathFactory, suffix:
         assert str(e)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["class", "id", "user"]), st.text(min_size=1, max_size=8)), max_size=5))
 def test_what_is_written_as_json_is_read_as_it_was(tmp_path_factory: pytest.TempPathFactory, pairs: list) -> None:
     lines = "\n".join(json.dumps({name: value}) for name, value in pairs)

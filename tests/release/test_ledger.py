@@ -94,7 +94,7 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return (folder / FILE).read_bytes()
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 24_000), st.binary(min_size=1, max_size=40))
 def test_whatever_the_file_holds_there_is_no_traceback(
     tmp_path_factory: pytest.TempPathFactory, raw: bytes, place: int, noise: bytes

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unsc.errors import UnscError
@@ -104,6 +104,7 @@ values = st.recursive(
 names = st.sampled_from([*LIMITS, "margin", "required", "allowed", "gate", "rollback"])
 
 
+@settings(deadline=None)
 @given(st.dictionaries(names, st.dictionaries(names, values, max_size=4) | values, max_size=3))
 def test_whatever_a_policy_holds_it_is_a_policy_or_a_message(content: dict) -> None:
     try:
@@ -115,6 +116,7 @@ def test_whatever_a_policy_holds_it_is_a_policy_or_a_message(content: dict) -> N
     assert Policy.from_dict(policy.to_dict()) == policy
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60) | st.text(alphabet="[]gate=\n1.\"'{}#inf", max_size=40).map(str.encode))
 def test_whatever_a_file_holds_there_is_no_traceback(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     try:

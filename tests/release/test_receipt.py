@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unsc.errors import NotVerified, UnscError
@@ -99,12 +99,14 @@ values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=100) | values.map(lambda v: canonical(plain(v))))
 def test_whatever_a_file_holds_there_is_no_traceback(raw: bytes) -> None:
     with pytest.raises(NotVerified):
         Receipt.parse(raw)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(content())), values)
 def test_whatever_a_field_holds_it_is_not_verified(key: PrivateKey, field: str, value: object) -> None:
     signed = json.loads(sign(content(), key))

@@ -67,8 +67,7 @@ def handle(
     """
     with open_ledger(store, wait=wait) as ledger:
         recover(ledger, store)
-        _check_open(ledger, store)
-        manifest = Store(store).manifest
+        manifest = _opened(ledger, store).manifest
         digest = asked.digest(ledger.salt, manifest.class_names)
         before = ledger.latest(digest)
         if before is not None and before.state == "released":
@@ -101,8 +100,7 @@ def rehearse(store: Path, asked: Asked, make: Make, *, policy: Policy, wait: flo
     """Forget what is asked and judge the result, and leave everything as it is."""
     with open_ledger(store, wait=wait) as ledger:
         recover(ledger, store)
-        _check_open(ledger, store)
-        manifest = Store(store).manifest
+        manifest = _opened(ledger, store).manifest
         resolved = resolve(asked, manifest)
         made = make(resolved, model_in_force(ledger))
         return Rehearsed(resolved, made, policy.judge(made.figures, kind_of(resolved)), manifest.copies(resolved.ids))
@@ -175,10 +173,18 @@ def _told(made: Made, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     return plain({"promise": made.promise, "metrics": figures_as_dict(made.figures), "verdicts": judged})
 
 
-def _check_open(ledger: Ledger, store: Path) -> None:
-    last = ledger.in_force()
+def _opened(ledger: Ledger, folder: Path) -> Store:
+    """The store, if it is the one that the ledger tells of and takes requests."""
+    store, last = Store(folder), ledger.in_force()
     if last is not None and last.kind == "rollback":
         raise InvalidRequest(
-            f"the last release of {store} was taken back. What it deleted has left the store, which so does not know "
+            f"the last release of {folder} was taken back. What it deleted has left the store, which so does not know "
             "the weights that are in force; prepare a new store from them"
         )
+    releases = len(ledger.receipts())
+    if store.generation != releases or (last is not None and last.child != store.manifest.weights):
+        raise InvalidData(
+            f"{folder} has changed {store.generation} times, but its ledger tells of {releases} releases; restore both "
+            "from one backup, or prepare a new store"
+        )
+    return store
