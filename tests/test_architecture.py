@@ -17,11 +17,12 @@ ROOMS = ("core", "methods", "evaluation", "release", "compare", "bench", "cli")
 """A room may import itself and those before it."""
 
 CORE = (
-    ("errors", "checks", "progress", "cost", "extras", "memory"),
-    ("storage", "loading"),
+    ("errors", "checks", "progress", "cost", "extras", "memory", "workers"),
+    ("storage",),
     ("wrappers", "batches"),
     ("forms", "names"),
     ("datasets", "logits"),
+    ("loading",),
     ("layers",),
     ("models", "features", "coverage"),
     ("moments", "collect", "ranks"),
