@@ -22,8 +22,10 @@ HEADLINE = (
     "mia_confidence",
     "rmia_auc",
     "ulira_auc",
+    "ulira_kept_auc",
     "probe_linear",
     "relearn_10",
+    "prompt_forget_acc",
     "rebound",
     "seconds",
 )
@@ -35,6 +37,7 @@ _TITLES = {
     "membership": "Membership",
     "representation": "Representation",
     "relearning": "Relearning",
+    "prompting": "Input prompt",
     "rebound": "Sequential requests",
     "spent": "Cost",
 }
