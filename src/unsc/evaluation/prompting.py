@@ -21,7 +21,7 @@ from unsc.models import working_copy
 PARAMETERS = 2000
 """The most numbers that a prompt has; larger pictures get a smaller one, enlarged."""
 SAMPLES, STEPS, LEARNING_RATE = 100, 50, 0.1
-"""The attacker's forgotten samples, as many retained ones, and its Adam; inputs have a standard deviation of about 1."""
+"""The attacker's forgotten samples, as many retained ones, and its Adam, for inputs of a standard deviation of 1."""
 
 
 class Prompted(nn.Module):
