@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -203,7 +205,7 @@ def _fewest(shadows: Shadows) -> int:
 
 
 def _told_apart(
-    names: tuple[str, str], case: Case, scores: tuple[Tensor, Tensor], about: dict[str, object]
+    names: tuple[str, str], case: Case, scores: tuple[Tensor, Tensor], about: Mapping[str, object]
 ) -> dict[str, Value]:
     """AUC and true positive rate of a shadow attack, from the scores that `lira.attack` gives."""
     (positives, negatives), size = scores, len(case.parts["forget_train"])

@@ -53,7 +53,7 @@ def msg(
     model = problem.copy()
     layers = _layers(model)
     chosen = small_gradients(problem, model, layers, share=share, batch_size=batch_size)
-    scales: dict[nn.Parameter, Tensor] = {}
+    scales: dict[Tensor, Tensor] = {}
     generator = problem.generator()
     with torch.no_grad():
         for weight, mask in chosen.items():
@@ -79,8 +79,8 @@ def msg(
 
 
 def small_gradients(
-    problem: Problem, model: nn.Module, weights: list[nn.Parameter], *, share: float, batch_size: int
-) -> dict[nn.Parameter, Tensor]:
+    problem: Problem, model: nn.Module, weights: list[Tensor], *, share: float, batch_size: int
+) -> dict[Tensor, Tensor]:
     """For each of the `weights`, which of its entries are among the `share` with the smallest gradient: bool masks.
 
     The gradient is that of the summed losses of as many retained as forgotten samples, minus the forgotten ones'.
@@ -107,7 +107,7 @@ def small_gradients(
     return found
 
 
-def _layers(model: nn.Module) -> list[nn.Parameter]:
+def _layers(model: nn.Module) -> list[Tensor]:
     """The weights that may be drawn anew."""
     convolutions = [m.weight for m in model.modules() if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d))]
     linear = [m.weight for m in model.modules() if isinstance(m, nn.Linear)]
