@@ -13,11 +13,12 @@ INSTALLED := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench clean
+.PHONY: help demo test docs bench clean
 
 help:
 	@echo "make demo               run the demo"
 	@echo "make test               lint, check formatting and types, run the tests"
+	@echo "make docs               build the documentation into build/site"
 	@echo "make bench [DATA=dir]   compare the step rules, on the data in dir if given"
 	@echo "make clean              remove the environment, caches and build output"
 	@echo "Another Python: make demo PYTHON=python3.12"
@@ -32,6 +33,11 @@ test: $(INSTALLED)
 	$(BIN)/pyright -p pyright-core.json
 	@# The tests' models are small: more than one thread slows them down.
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_ARGS)
+
+docs: $(INSTALLED)
+	@# Not -q: with it, warnings are not counted as errors.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "The documentation is in build/site/index.html"
 
 bench: $(INSTALLED)
 	@$(BIN)/unsc bench steps $(if $(DATA),--folder "$(DATA)")

@@ -13,24 +13,26 @@ import unsc
 
 SOURCE = Path(unsc.__file__).parent
 
-ROOMS = ("core", "methods", "evaluation", "compare", "bench", "cli")
+ROOMS = ("core", "methods", "evaluation", "release", "compare", "bench", "cli")
 """A room may import itself and those before it."""
 
 CORE = (
-    ("errors", "checks", "progress", "cost", "extras"),
+    ("errors", "checks", "progress", "cost", "extras", "memory"),
     ("storage", "loading"),
     ("wrappers", "batches"),
     ("forms", "names"),
     ("datasets", "logits"),
     ("layers",),
     ("models", "features", "coverage"),
-    ("moments", "collect"),
-    ("request", "targets", "verdict"),
+    ("moments", "collect", "ranks"),
+    ("request", "looks", "duplicates"),
+    ("targets",),
+    ("verdict", "validation"),
     ("watch", "task"),
     ("steps",),
-    ("loop",),
+    ("loop", "measures"),
     ("options",),
-    ("result",),
+    ("result", "promises", "reference"),
     ("run",),
     ("api",),
 )

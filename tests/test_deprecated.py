@@ -24,7 +24,7 @@ NO_SUCCESSOR = {
     "unsc.bench.scenarios": {"paper_scenario"},
     "unsc.bench.sources": {"SOURCES"},
     # Pieces inside of a run, which take other arguments now; a tuple of modules, which each kind of layer says itself.
-    "unsc.loop": {"run", "split_watched"},
+    "unsc.loop": {"run", "split_watched", "still_known"},
     "unsc.moments": {"add_rows"},
     "unsc.pseudo_labels": {"removed_classes"},
     "unsc.layers": {"CONVOLUTIONS"},

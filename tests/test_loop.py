@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from unsc.batches import Batch
-from unsc.loop import Outcome, Schedule, known_until_decided, run_loop, still_known
+from unsc.loop import Outcome, Schedule, run_loop
 from unsc.request import Request
 from unsc.steps import Step
-from unsc.targets import pseudo_labels
-from unsc.task import RetainFit, Samples, Task
+from unsc.targets import Soft, pseudo_labels
+from unsc.task import RetainFit, Samples, Task, make_aims
 from unsc.watch import Watch
 
 CLASSES = 3
@@ -48,8 +48,9 @@ def start(
     batch = forgotten() if batch is None else batch
     watch = Watch(model, [retained()], torch.tensor([True, True, False]))
     samples = Samples(batch, batch, RetainFit.from_batch(retained()), [retained()])
-    task = Task(model, (), request, samples, watch, "soft", seed, 1 << 20)
-    return run_loop(model, task, step, Schedule(5, max_passes, stop_mass, max_kl, seed))
+    aims = make_aims(model, request, samples, Soft(), stop_mass=stop_mass)
+    task = Task(model, (), request, samples, watch, aims, seed, 1 << 20)
+    return run_loop(model, task, step, Schedule(5, max_passes, max_kl, seed))
 
 
 class Script(Step):
@@ -170,33 +171,3 @@ def test_records_lose_their_own_class_alone() -> None:
     start(model, script, request=Request(CLASSES), batch=mixed, max_passes=1)
     labels, targets = torch.cat([b.labels for b in script.batches]), torch.cat(script.targets)
     assert ((targets == 0) == torch.eye(3, dtype=torch.bool)[labels]).all()
-
-
-def test_still_known_counts_removed_classes() -> None:
-    """Percent of samples whose best class is removed for them, and the mean probability of removed classes."""
-    model = nn.Identity()
-    model.register_parameter("unused", nn.Parameter(torch.zeros(1)))
-    logits = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.6, 0.1, 0.3]]).log()
-    removed = torch.tensor([[True, False, False]] * 2 + [[False, True, True]] * 2)
-    acc, mass = still_known(model, Batch(logits, torch.zeros(4, dtype=torch.long)), removed)
-    assert acc == pytest.approx(50)
-    assert mass == pytest.approx((0.7 + 0.1 + 0.7 + 0.4) / 4)
-
-
-@pytest.mark.parametrize("stop_mass", [0.0, 0.05, 0.2, 1.0])
-@pytest.mark.parametrize("shift", [0.0, 2.0, 4.0, 30.0])
-def test_a_look_that_ends_early_decides_what_all_samples_decide(shift: float, stop_mass: float) -> None:
-    """Whether any sample is known, and whether the mean mass is within the limit: exactly, not on average."""
-    model = nn.Identity()
-    model.register_parameter("unused", nn.Parameter(torch.zeros(1)))
-    logits = torch.randn(500, 3, generator=torch.Generator().manual_seed(0)) - torch.tensor([0.0, 0.0, shift])
-    batch, removed = Batch(logits, torch.full((500,), 2)), torch.tensor([[False, False, True]]).expand(500, 3)
-    acc, mass = still_known(model, batch, removed)
-    known, own = known_until_decided(model, batch, removed, stop_mass)
-    early = bool(known.any()) or own.sum().item() > stop_mass * 500
-    assert early == (acc > 0 or mass > stop_mass)
-    if not early:
-        assert len(known) == 500
-        assert own.mean().item() == pytest.approx(mass, rel=1e-5)
-    if shift == 0:
-        assert len(known) < 500

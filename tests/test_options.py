@@ -28,7 +28,7 @@ def test_an_unknown_option_suggests_the_nearest(name: str, hint: str) -> None:
     ("name", "values", "allowed"),
     [
         ("step", ["adam", None, 1], "'budgeted' or 'paper'"),
-        ("targets", ["nearest", 1], "'soft', 'hard' or 'random'"),
+        ("targets", ["nearest", 1], "'soft', 'hard', 'random', 'unseen', 'lowered', 'away' or 'relabel'"),
         ("samples_per_class", [1, 0, -3, 2.5, "9", True, None], "at least 2"),
         ("batch_size", [0, -1, 1.5, "8", True], "at least 1"),
         ("max_passes", [0, -1, 0.5, "8"], "at least 1"),

@@ -49,7 +49,7 @@ def test_a_result_is_read_back(result: Forgotten, tmp_path: Path) -> None:
 
 
 def test_records_are_read_back(model: nn.Module, tmp_path: Path) -> None:
-    result = unsc.forget(model, blobs(), indices=[0, 41], step="paper", energy=0.8, max_passes=1)
+    result = unsc.forget(model, blobs(), indices=[0, 41], step="paper", energy=0.8, max_passes=1, least_gain=0)
     back = Forgotten.load(result.save(tmp_path / "result"), model)
     assert back.request == result.request
     assert back.options.step == result.options.step

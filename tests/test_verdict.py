@@ -15,22 +15,16 @@ from unsc.batches import Batch
 from unsc.bench.datasets import Split
 from unsc.bench.networks import digits_cnn
 from unsc.errors import NotForgotten, NotForgottenWarning
+from unsc.looks import Known, Look
 from unsc.request import Request
-from unsc.verdict import Known, judge, known, was_known
-
-
-def test_known_samples_are_counted() -> None:
-    logits = torch.tensor([[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [2.0, 0.0, 1.0]])
-    model = nn.Linear(3, 3, bias=False)
-    nn.init.eye_(model.weight)
-    removed = torch.tensor([[True, False, False], [True, False, False], [False, False, True]])
-    assert known(model, Batch(logits, torch.zeros(3, dtype=torch.long)), removed) == Known(1, 3)
+from unsc.targets import Away, Lowered, TargetRule, Unseen
+from unsc.verdict import Status, judge, judge_records, was_known
 
 
 @pytest.mark.parametrize(("hits", "status"), [(0, "forgotten"), (2, "forgotten"), (3, "not forgotten")])
 def test_a_percent_may_remain(hits: int, status: str) -> None:
-    assert judge(Request(10, (3,)), True, Known(hits, 200)) == status
-    assert judge(Request(10, (3,)), False, Known(hits, 200)) == "not known"
+    assert judge(True, Known(hits, 200)) == status
+    assert judge(False, Known(hits, 200)) == "not known"
 
 
 def test_what_was_not_reached_is_not_promised(digits: Split, digits_model: nn.Module, tmp_path: Path) -> None:
@@ -77,12 +71,37 @@ def test_knowing_is_more_than_calling_everything_so() -> None:
     nn.init.zeros_(constant.weight)
     with torch.no_grad():
         constant.bias.copy_(torch.tensor([0.0, 0.0, 1.0]))
-    forget = Batch(torch.randn(40, 2), torch.full((40,), 2))
     retained = [Batch(torch.randn(40, 2), torch.zeros(40, dtype=torch.long))]
-    assert not was_known(constant, Request(3, (2,)), forget, retained)
+    assert not was_known(constant, Request(3, (2,)), Known(40, 40), retained)
     by_first = nn.Linear(2, 3, bias=False)
     with torch.no_grad():
         by_first.weight.copy_(torch.tensor([[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))  # class 0 or 2 by the sign
-    forget = Batch(torch.ones(40, 2), torch.full((40,), 2))
     retained = [Batch(-torch.ones(40, 2), torch.zeros(40, dtype=torch.long))]
-    assert was_known(by_first, Request(3, (2,)), forget, retained)
+    assert was_known(by_first, Request(3, (2,)), Known(40, 40), retained)
+
+
+def look(hits: int, distance: float) -> Look:
+    """At 200 records, of which so many are classified as their label."""
+    return Look(torch.arange(200) < hits, torch.zeros(200), torch.full((200,), distance))
+
+
+@pytest.mark.parametrize(
+    ("rule", "before", "after", "copied", "status"),
+    [
+        (Unseen(), look(190, 0.5), look(150, 0.009), 0, "forgotten"),
+        (Unseen(), look(190, 0.5), look(150, 0.011), 0, "not forgotten"),
+        (Unseen(), look(190, 0.5), look(0, 0.5), 0, "not forgotten"),
+        (Unseen(), look(190, 0.5), look(150, 0.009), 1, "not forgotten"),
+        (Unseen(), look(150, 0.009), look(150, 0.009), 0, "not known"),
+        (Lowered(), look(190, 0.5), look(150, 0.009), 0, "not verified"),
+        (Lowered(), look(190, 0.5), look(150, 0.02), 0, "not forgotten"),
+        (Away(), look(190, 0.5), look(2, 3.0), 0, "forgotten"),
+        (Away(), look(190, 0.5), look(3, 0.0), 0, "not forgotten"),
+        (Away(), look(1, 0.5), look(1, 0.0), 0, "not known"),
+    ],
+)
+def test_records_are_forgotten_when_they_are_where_they_should_be(
+    rule: TargetRule, before: Look, after: Look, copied: int, status: Status
+) -> None:
+    """By distance where there are targets to reach, by label where there is one to leave, and not with copies left."""
+    assert judge_records(rule, before, after, copied) == status

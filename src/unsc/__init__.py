@@ -22,6 +22,7 @@ from unsc.collect import collect_moments
 from unsc.errors import (
     Diverged,
     EmptyNullSpace,
+    GuessedTargetsWarning,
     HeadOnlyWarning,
     InvalidData,
     InvalidRequest,
@@ -46,6 +47,7 @@ __all__ = [
     "EmptyNullSpace",
     "Evaluation",
     "Forgotten",
+    "GuessedTargetsWarning",
     "HeadOnlyWarning",
     "InvalidData",
     "InvalidRequest",
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from unsc import compare as compare
     from unsc import evaluation as evaluation
     from unsc import methods as methods
+    from unsc import release as release
     from unsc.evaluation.accuracy import Evaluation, evaluate
     from unsc.evaluation.audit import Audit, audit
 else:  # a checker that saw this function would accept any name
@@ -86,7 +89,7 @@ else:  # a checker that saw this function would accept any name
         "Evaluation": "unsc.evaluation.accuracy",
         "evaluate": "unsc.evaluation.accuracy",
     }
-    _PACKAGES = ("methods", "evaluation", "compare", "bench")
+    _PACKAGES = ("methods", "evaluation", "release", "compare", "bench")
 
     def __getattr__(name: str) -> object:
         """Public names and packages beyond the core, imported when they are first asked for."""

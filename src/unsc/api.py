@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from unsc.models import count_classes, editable_layers, working_copy
 from unsc.names import numbered
 from unsc.options import PREPARING, Options
 from unsc.progress import Progress, as_progress, quiet
+from unsc.reference import Reference, default_targets, look_around
 from unsc.request import Request, make_request
 from unsc.result import Forgotten
 from unsc.run import carry_out, run, split_for
@@ -27,8 +29,9 @@ from unsc.steps import Guide, rule_for
 from unsc.steps.budgeted import BudgetedRule
 from unsc.steps.curvature import RetainedCurvature
 from unsc.steps.subspace import NullSpace, NullSpaces
-from unsc.targets import Targets
-from unsc.task import RetainFit, Samples, Task
+from unsc.targets import TargetRule, Targets, find_targets
+from unsc.task import RetainFit, Samples, Task, make_aims
+from unsc.validation import Validation
 from unsc.watch import Watch
 
 
@@ -39,6 +42,8 @@ def forget(
     classes: Iterable[int | str] | int | str | None = None,
     indices: Iterable[int] | None = None,
     labels: Iterable[int] | None = None,
+    validation: Data | None = None,
+    new_labels: Iterable[int | str] | None = None,
     logits: OfOutput | None = None,
     collate_fn: Collate | None = None,
     strict: bool = False,
@@ -53,6 +58,9 @@ def forget(
     model returns and gives its logits, where it does not return them. `options` are the fields of `Options` and those
     of the step rule. `progress=True` shows a bar. The model that is passed in, and its mode, are left as they are.
 
+    For records, `validation` is data that the network was not trained on: what it says of such samples is what it
+    should say of the records. `new_labels`, one for each index, are the labels that mislabelled records should have.
+
     A result that is not what was asked for says so (`result.ok`, `result.metrics.promise`) and warns; with `strict`
     it is an error.
     """
@@ -60,9 +68,17 @@ def forget(
     chosen = Options.from_keywords(options)
     shown = as_progress(progress)
     source = as_source(dataset, model, label_key=chosen.label_key, collate_fn=collate_fn)
-    request = _request(model, source, classes, indices, logits)  # before anything is read that takes long
+    original = working_copy(model, logits=logits)
+    # Before anything is read that takes long.
+    request = _request(model, original, source, classes=classes, indices=indices, new_labels=new_labels)
     every = _labels(source, labels, shown)
     positions = request.split(every, min_retained=chosen.min_retained)
+    unseen = None
+    if validation is not None:
+        unseen = as_source(validation, model, label_key=chosen.label_key, collate_fn=collate_fn)
+    request, reference = look_around(original, source, request, unseen, chosen, progress=shown)
+    if reference.copies.included:
+        positions = request.split(every, min_retained=chosen.min_retained)
     forgotten, retained = (Subset(source, part.tolist()) for part in positions)
     result = run(
         model,
@@ -71,6 +87,8 @@ def forget(
         retained,
         chosen,
         retain_labels=every[positions.retain],
+        reference=reference,
+        original=original,
         logits=logits,
         began=began,
         progress=shown,
@@ -85,6 +103,7 @@ def unlearn(
     *,
     retained: Iterable[Any],
     forget: Iterable[int | str] | int | str | None = None,
+    validation: Iterable[Any] | None = None,
     logits: OfOutput | None = None,
     strict: bool = False,
     progress: Progress | bool = quiet,
@@ -93,9 +112,10 @@ def unlearn(
     """A new model that has forgotten the samples of the loader `forgotten`, under a guide that is at hand.
 
     The guide is a null space (for records a dict with one for each label) or a retained curvature. `forget` are the
-    classes to forget; without it the samples are records, which each lose their own class. `retained` is a loader of
-    retained samples that the guide was not made from: on them retained predictions are checked, and measured. `logits`
-    takes what the model returns and gives its logits, where it does not return them.
+    classes to forget; without it the samples are records. `retained` is a loader of retained samples that the guide was
+    not made from: on them retained predictions are checked, and measured. `validation` is one of samples that the
+    network was not trained on, for records. `logits` takes what the model returns and gives its logits, where it does
+    not return them.
     """
     began = time.perf_counter()
     known = guide if not isinstance(guide, Mapping) or isinstance(guide, NullSpaces) else NullSpaces(dict(guide))
@@ -105,21 +125,29 @@ def unlearn(
         named = numbered(forget, model=model, data=[forgotten, retained], label_key=chosen.label_key)
     check = _batches(retained, "retained", model, chosen.label_key)
     whole = join(_batches(forgotten, "forgotten", model, chosen.label_key))
-    completed = chosen.completed(len(whole))
-    count = count_classes(working_copy(model, logits=logits), check[0])
+    original = working_copy(model, logits=logits)
+    count = count_classes(original, check[0])
     request = Request.for_records(None, count) if named is None else Request.for_classes(named, count)
+    chosen.check_used(request.kind)
     if request.kind == "classes":
         _check_parts(request.classes, whole, check)
-    samples = Samples(*split_for(request, whole, completed), RetainFit(_nothing, {}), check)
-
-    def at_hand(task: Task) -> Guide:
-        strange = [layer.name for layer in task.layers if layer.name not in known.layer_names()]
-        if strange:
-            raise InvalidRequest(f"the guide does not know the layers {listing(strange)}; make it from this model")
-        return known
-
+    unseen = () if validation is None else tuple(_batches(validation, "validation", model, chosen.label_key))
+    reference = Reference(Validation(unseen))
+    completed = chosen.completed(len(whole), targets=default_targets(chosen, request, reference))
+    samples = Samples(*split_for(request, whole, completed), RetainFit(_nothing, {}), check, unseen)
     shown = as_progress(progress)
-    result = carry_out(model, request, samples, completed, at_hand, logits=logits, began=began, progress=shown)
+    result = carry_out(
+        model,
+        request,
+        samples,
+        completed,
+        partial(_at_hand, known),
+        reference=reference,
+        original=original,
+        logits=logits,
+        began=began,
+        progress=shown,
+    )
     return _told(result, strict)
 
 
@@ -130,7 +158,7 @@ def retained_curvature(
     check: Iterable[Any],
     forgotten: Iterable[Any],
     forget: Iterable[int] | None = None,
-    targets: Targets = "soft",
+    targets: Targets | TargetRule = "soft",
     label_key: str | None = None,
     logits: OfOutput | None = None,
     chunk_bytes: int = 256 << 20,
@@ -150,13 +178,15 @@ def retained_curvature(
     request = Request.for_records(None, count) if forget is None else Request.for_classes(forget, count)
     layers, _ = editable_layers(original, held_out[0])
     watch = Watch(original, held_out, request.kept)
-    task = Task(original, layers, request, Samples(gone, gone, fit, held_out), watch, targets, seed, chunk_bytes)
+    samples = Samples(gone, gone, fit, held_out)
+    aims = make_aims(original, request, samples, find_targets(targets, request.kind))
+    task = Task(original, layers, request, samples, watch, aims, seed, chunk_bytes)
     return BudgetedRule().prepare(task, as_progress(progress))
 
 
 def _told(result: Forgotten, strict: bool) -> Forgotten:
     """The result, and a word to the caller if it is not what was asked for."""
-    if result.request.kind == "classes" and not result.ok:
+    if not result.ok:
         if strict:
             raise NotForgotten(result.metrics.promise)
         warnings.warn(result.metrics.promise, NotForgottenWarning, stacklevel=3)
@@ -175,14 +205,18 @@ def _only_the_head(result: Forgotten) -> str:
     )
 
 
-def _request(model: nn.Module, source: Source, classes: object, indices: object, logits: OfOutput | None) -> Request:
+def _request(
+    model: nn.Module, original: nn.Module, source: Source, *, classes: object, indices: object, new_labels: object
+) -> Request:
     """What is asked for, checked against the model and the size of the data: this reads a few samples."""
     if len(source) == 0:
         raise InvalidData("the data set is empty; give the training set the model was trained on")
     if classes is not None:
         classes = numbered(classes, model=model, data=[source], label_key=source.form.label_key)
+    if new_labels is not None:
+        new_labels = numbered(new_labels, model=model, data=[source], label_key=source.form.label_key)
     probe = read(source, range(min(4, len(source))))
-    request = make_request(count_classes(working_copy(model, logits=logits), probe), classes=classes, indices=indices)
+    request = make_request(count_classes(original, probe), classes=classes, indices=indices, new_labels=new_labels)
     request.check_positions(len(source))
     return request
 
@@ -229,6 +263,14 @@ def _check_parts(classes: tuple[int, ...], forgotten: Batch, retained: list[Batc
         raise InvalidRequest(
             f"the loader retained holds samples of class {both}, which is to be forgotten; leave them out"
         )
+
+
+def _at_hand(guide: Guide, task: Task) -> Guide:
+    """The guide of a task for which one was passed in."""
+    strange = [layer.name for layer in task.layers if layer.name not in guide.layer_names()]
+    if strange:
+        raise InvalidRequest(f"the guide does not know the layers {listing(strange)}; make it from this model")
+    return guide
 
 
 def _nothing(positions: Tensor) -> Batch:

@@ -92,7 +92,7 @@ def as_batch(collated: Any, *, label_key: str | None = None) -> Batch:
             f"labels have shape {tuple(labels.shape)} and type {labels.dtype}; give one integer class for each sample"
             " (of labels 0.0 and 1.0, their y.long().flatten())"
         )
-    for t in _tensors(inputs):
+    for t in tensors_of(inputs):
         if t.is_floating_point() and not torch.isfinite(t).all():
             raise InvalidData("the inputs hold NaN or Inf; clean the data set before forgetting from it")
     return Batch(inputs, labels.long())
@@ -178,7 +178,8 @@ def _holds_numbers(values: Any) -> bool:
     return isinstance(values, (int, float, np.number))
 
 
-def _tensors(inputs: Any) -> list[Tensor]:
+def tensors_of(inputs: Any) -> list[Tensor]:
+    """The tensors among a batch's inputs, each (n, ...), in the inputs' own order."""
     values = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, (tuple, list)) else [inputs]
     return [v for v in values if torch.is_tensor(v)]
 

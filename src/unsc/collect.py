@@ -8,6 +8,7 @@ positions, and they are weighted so that the estimate is unbiased.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,15 +16,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unsc.batches import Batch
+from unsc.batches import Batch, pieces
 from unsc.datasets import by_class
 from unsc.errors import InvalidData
 from unsc.layers import Draw, Layer, observe
 from unsc.logits import check_logits, logits_of
+from unsc.memory import out_of_memory, ran_out
 from unsc.models import editable_layers, working_copy
 from unsc.moments import Moment, Moments
 from unsc.progress import Advance, Progress, quiet
 
+NOTHING = Draw(torch.zeros(0, dtype=torch.long), torch.zeros(0))
+"""No row at all."""
 CHUNK_BYTES = 256 << 20
 """Memory for the rows of one layer at a time, unless told otherwise."""
 
@@ -70,24 +74,59 @@ def collect(
     """The moment of all samples in `batches`, by layer name, added to those in `into` if there are any.
 
     `model` is in evaluation mode. With a budget of `rows` the moments are unbiased estimates, else exact. Needs
-    memory for one moment of each layer, one batch, and `chunk_bytes`.
+    memory for one moment of each layer, one batch, and `chunk_bytes`; where that is too much, chunks and batches are
+    cut smaller.
     """
     layers = tuple(layers)
     moments = {x.name: Moment(x.groups, x.columns) for x in layers} if into is None else into
-    samples = 0
-
-    def draw(layer: Layer, count: int) -> Draw | None:
-        return None if rows is None else rows.draw(layer, count, samples)
-
-    def receive(layer: Layer, found: Tensor) -> None:
-        moments[layer.name].update(found)
-
-    with observe(model, layers, receive, chunk_bytes=chunk_bytes, draw=draw):
+    stream = _Stream(model, moments, rows)
+    with observe(model, layers, stream.receive, chunk_bytes=chunk_bytes, draw=stream.draw):
         for batch in batches:
-            samples = len(batch)
-            check_logits(logits_of(model, batch.for_model(model)))
+            stream.forward(batch.for_model(model))
             advance()
     return moments
+
+
+class _Stream:
+    """Forward passes whose rows are added to moments, each row once, also if memory runs out on the way."""
+
+    def __init__(self, model: nn.Module, moments: dict[str, Moment], rows: RowBudget | None) -> None:
+        self.model, self.moments, self.rows = model, moments, rows
+        self._samples = 0
+        self._calls = Counter[str]()
+        """How often each layer was used in this forward pass."""
+        self._received = Counter[str]()
+        """How many of the uses were received before, in a pass over more samples that did not come to its end."""
+
+    def draw(self, layer: Layer, count: int) -> Draw | None:
+        self._calls[layer.name] += 1
+        if self._calls[layer.name] <= self._received[layer.name]:
+            return NOTHING
+        return None if self.rows is None else self.rows.draw(layer, count, self._samples)
+
+    def receive(self, layer: Layer, found: Tensor) -> None:
+        self.moments[layer.name].update(found)
+
+    def forward(self, batch: Batch, received: Counter[str] | None = None) -> None:
+        """Pass a batch through the network, in halves if that takes too much memory."""
+        self._samples, self._calls, self._received = len(batch), Counter(), received or Counter()
+        if (error := self._attempt(batch)) is None:
+            return
+        if len(batch) == 1:
+            raise out_of_memory(error)
+        so_far = self._calls | self._received
+        for half in pieces(batch, -(-len(batch) // 2)):
+            self.forward(half, so_far)
+
+    def _attempt(self, batch: Batch) -> BaseException | None:
+        """None, or that memory ran out; without what the error holds on to."""
+        try:
+            check_logits(logits_of(self.model, batch))
+        except (RuntimeError, MemoryError) as e:
+            if ran_out(e):
+                return e.with_traceback(None)
+            raise
+        return None
 
 
 def collect_moments(

@@ -34,6 +34,10 @@ class Diverged(UnscError, ArithmeticError):
     """A method diverged: its loss or weights are no longer finite."""
 
 
+class OutOfMemory(UnscError, MemoryError):
+    """Memory ran out, though the work was cut into the smallest pieces."""
+
+
 class NotForgotten(UnscError, RuntimeError):
     """A run ended without what was asked for, and the caller wanted that to be an error (`strict=True`)."""
 
@@ -44,6 +48,10 @@ class NotForgottenWarning(UserWarning):
 
 class HeadOnlyWarning(UserWarning):
     """Only the last layer of a network was edited, so that its features still hold what they held."""
+
+
+class GuessedTargetsWarning(UserWarning):
+    """There is no validation data, so what records should become was guessed."""
 
 
 class MissingExtra(UnscError, ImportError):

@@ -13,12 +13,15 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from unsc.batches import Batch, pieces
+from unsc.batches import Batch
 from unsc.errors import UnsupportedModel
+from unsc.memory import in_pieces
 
 OfOutput: TypeAlias = Callable[[Any], Tensor]
 """Takes what a model returns and gives its logits (n, classes), or (n,) or (n, 1) for two classes."""
 
+_PIECE = 256
+"""Samples in a forward pass, at most."""
 _LOOKED_AT = 4
 """Samples that tell whether outputs are logits."""
 
@@ -63,8 +66,13 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def all_logits(model: nn.Module, batch: Batch) -> Tensor:
-    """As `logits_of`, for a batch of any size, a piece at a time."""
-    return torch.cat([logits_of(model, piece) for piece in pieces(batch)])
+    """As `logits_of`, for a batch of any size, a piece at a time, and smaller pieces where memory runs out."""
+
+    def of(start: int, stop: int) -> Tensor:
+        whole = stop - start == len(batch)
+        return logits_of(model, batch if whole else batch[torch.arange(start, stop, device=batch.labels.device)])
+
+    return torch.cat(list(in_pieces(len(batch), _PIECE, of)))
 
 
 def check_logits(logits: Tensor) -> None:

@@ -30,21 +30,28 @@ class Moment:
         self._rows: list[Tensor] = []
         self._sum: Tensor | None = None
 
+    @classmethod
+    def from_dense(cls, moment: Tensor, count: int) -> Moment:
+        """Of `count` rows whose moment (groups, columns, columns) is at hand."""
+        made = cls(moment.shape[0], moment.shape[1])
+        made.count, made._sum = count, moment.double()
+        return made
+
     def update(self, rows: Tensor) -> Moment:
-        """Add rows (groups, n, columns)."""
-        self.count += rows.shape[1]
-        if self._sum is None and self.count < self.columns:
+        """Add rows (groups, n, columns). If memory runs out, nothing is added."""
+        if self._sum is None and self.count + rows.shape[1] < self.columns:
             self._rows.append(rows.clone())
         else:
-            self._rows.append(rows)
             self._collapse()
+            self._add((rows.mT @ rows).double())
+        self.count += rows.shape[1]
         return self
 
     def _collapse(self) -> None:
         """Turn rows that were kept into a part of the sum."""
-        for rows in self._rows:
-            self._add((rows.mT @ rows).double())
-        self._rows = []
+        while self._rows:
+            self._add((self._rows[0].mT @ self._rows[0]).double())
+            del self._rows[0]
 
     def _add(self, moment: Tensor) -> None:
         self._sum = moment.clone() if self._sum is None else self._sum.add_(moment)

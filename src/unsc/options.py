@@ -5,22 +5,26 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from unsc.checks import is_number, is_whole, require
+from unsc.duplicates import OnCopies
 from unsc.errors import InvalidRequest, either
 from unsc.loop import Schedule
-from unsc.request import Request
+from unsc.request import Kind
 from unsc.steps import StepRule, step_rules
 from unsc.steps.budgeted import BudgetedRule
-from unsc.targets import TARGETS, Targets
+from unsc.targets import TARGETS, TargetRule, Targets, as_rule
+from unsc.targets.rule import from_dict
 
 _RENAMED = {"held_out": "forget_check_share"}
 """Options of 0.2.0 that go by another name."""
 PREPARING = ("samples_per_class", "chunk_bytes")
 """Options that only matter while a guide is made, whatever the step rule."""
+_OF_RECORDS = ("least_gain", "copies", "near_copies")
+"""Options that only matter for records."""
 
 
 @dataclass(frozen=True)
@@ -30,18 +34,31 @@ class Options:
     step: StepRule[Any] = field(default_factory=BudgetedRule)
     """How steps are chosen, with the options that are the rule's own. `forget` takes its name as well: `budgeted`
     limits the change of retained predictions, `paper` is the paper's Eq. 12."""
-    targets: Targets | None = None
-    """Where forgotten samples go: `soft` (default of budgeted), `hard` (the paper's rule, its default) or `random`."""
+    targets: Targets | TargetRule | None = None
+    """Where forgotten samples go. Classes: `soft` (default of budgeted), `hard` (the paper's rule, its default) or
+    `random`. Records: `unseen` (default with validation data), `lowered` (without), `relabel` (with new labels), or
+    any label but their own, `away` (soft), `hard` or `random`. A rule with options of its own is taken as well."""
     samples_per_class: int = 256
     """Retained samples of each class for its moments."""
     batch_size: int | None = None
-    """Forgotten samples a step: by default a sixteenth of them, at least 16 and at most 128."""
+    """Forgotten samples a step: by default a sixteenth of them (a quarter for records that get what an unseen network
+    would say), at least 16 and at most 128."""
     max_passes: int | None = None
     """Over the forgotten samples: by default 2, or as many as make 64 steps; 25 for the paper's step."""
     max_kl: float | None = None
-    """Retained KL in nats at which a run is stopped and its best state restored: 0.1, or 1 for the paper's step."""
+    """Retained KL in nats at which a run is stopped and its best state restored: 0.1, 1 for the paper's step, and 0.5
+    for `away` and `relabel`."""
     stop_mass: float = 0.01
     """A class is forgotten when its held-out samples give it no more than this mean probability."""
+    least_gain: float = 0.2
+    """For records: share of the way to the targets that a run must go. One that goes less, and costs held-out data
+    something, is undone."""
+    copies: OnCopies = "report"
+    """What to do about exact copies of records among the data that stays: `report` them, `include` them in what is
+    forgotten, or `ignore` them, which spares a pass over the data."""
+    near_copies: float | None = None
+    """Cosine of features from which a sample counts as a copy too: 0.99 finds slight noise, blur or another brightness,
+    not flips or crops. Costs a forward pass over the data."""
     forget_check_share: float = 0.1
     """Share of a forgotten class's samples that only serve to tell when to stop."""
     min_retained: int = 4
@@ -61,7 +78,12 @@ class Options:
             require(name, getattr(self, name), allowed, ok)
 
         check("step", f"{either(step_rules())}, or a step rule", isinstance(self.step, StepRule))
-        check("targets", either(TARGETS), self.targets in (None, *TARGETS))
+        named = isinstance(self.targets, TargetRule) or self.targets in (None, *TARGETS)
+        check("targets", f"{either(TARGETS)}, or a rule for targets", named)
+        check("copies", either(get_args(OnCopies)), self.copies in get_args(OnCopies))
+        near, gain = self.near_copies, self.least_gain
+        check("near_copies", "a cosine above 0 and at most 1", near is None or (is_number(near) and 0 < near <= 1))
+        check("least_gain", "a share from 0 to 1", is_number(gain) and 0 <= gain <= 1)
         check("samples_per_class", "a whole number of at least 2", is_whole(self.samples_per_class, 2))
         check("min_retained", "a whole number of at least 2", is_whole(self.min_retained, 2))
         share, mass = self.forget_check_share, self.stop_mass
@@ -78,6 +100,8 @@ class Options:
     def from_keywords(cls, keywords: dict[str, Any]) -> Options:
         """Options by name, those of the step rule among them; one that does not exist, or does nothing, is an error."""
         given = _with_new_names(keywords)
+        if isinstance(given.get("targets"), Mapping):  # a rule with its options, as it was saved
+            given["targets"] = from_dict(given["targets"])
         rule, known = given.pop("step", BudgetedRule.name), step_rules()
         if isinstance(rule, StepRule):
             _check_names(given, (), rule.name)
@@ -87,38 +111,47 @@ class Options:
         _check_names(given, own, rule)
         return cls(step=known[rule](**{name: given.pop(name) for name in own if name in given}), **given)
 
-    def completed(self, forgotten: int) -> CompletedOptions:
-        """With all defaults filled in, for so many forgotten samples."""
-        batch = self.batch_size or max(16, min(128, forgotten // 16))
+    def check_used(self, kind: Kind) -> None:
+        """Refuse options that have no effect for this kind of request."""
+        if kind == "records":
+            return
+        for name in _OF_RECORDS:
+            if getattr(self, name) != getattr(Options, name):
+                raise InvalidRequest(f"the option {name} has no effect for classes; leave it out")
+
+    def completed(self, forgotten: int, *, targets: Targets | None = None) -> CompletedOptions:
+        """With all defaults filled in, for so many forgotten samples that go to `targets` unless the user says."""
+        goes_to = self.targets or targets or self.step.targets
+        rule = as_rule(goes_to)
+        batch = self.batch_size or max(16, min(128, forgotten // rule.batches))
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         values |= {
-            "targets": self.targets or self.step.targets,
+            "targets": goes_to,
             "batch_size": batch,
             "max_passes": self.max_passes or self.step.passes(-(-forgotten // batch)),
-            "max_kl": self.max_kl or self.step.max_kl,
+            "max_kl": self.max_kl or rule.max_kl or self.step.max_kl,
         }
         return CompletedOptions(**values)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, to be saved as JSON."""
-        return self.step.to_dict() | {
-            f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "step"
-        }
+        own = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "step"}
+        if isinstance(self.targets, TargetRule):
+            own["targets"] = self.targets.to_dict()
+        return self.step.to_dict() | own
 
 
 @dataclass(frozen=True)
 class CompletedOptions(Options):
     """Options that leave nothing open."""
 
-    targets: Targets = "soft"
+    targets: Targets | TargetRule = "soft"
     batch_size: int = 128
     max_passes: int = 2
     max_kl: float = 0.1
 
-    def schedule(self, request: Request) -> Schedule:
-        # A record is done once it leaves its class; a class once its held-out samples hold almost no mass there.
-        mass = self.stop_mass if request.kind == "classes" else 1.0
-        return Schedule(self.batch_size, self.max_passes, mass, self.max_kl, self.seed)
+    def schedule(self) -> Schedule:
+        return Schedule(self.batch_size, self.max_passes, self.max_kl, self.seed)
 
 
 def _with_new_names(keywords: dict[str, Any]) -> dict[str, Any]:

@@ -7,15 +7,18 @@ evaluation of what came of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from unsc.errors import InvalidData, InvalidRequest, listing
+
+Kind: TypeAlias = Literal["classes", "records"]
+"""What is asked for: whole classes, or single records."""
 
 MIN_RETAINED = 4
 """Retained samples that every class which stays must have, unless told otherwise: some to fit, some to check."""
@@ -45,6 +48,8 @@ class Request:
     over by themselves, without a data set to find them in."""
     gone: tuple[int, ...] = ()
     """Classes that earlier requests made the network forget. Their samples neither go nor stay."""
+    new_labels: tuple[int, ...] = ()
+    """The labels that mislabelled records should have, one for each of `records`; empty if nobody says."""
 
     @classmethod
     def for_classes(cls, classes: object, num_classes: int, *, gone: Iterable[int] = ()) -> Request:
@@ -58,12 +63,41 @@ class Request:
         return cls(num_classes, chosen, gone=former)
 
     @classmethod
-    def for_records(cls, indices: object, num_classes: int) -> Request:
-        """A request for the samples at `indices` of the training set; None if they are handed over by themselves."""
-        return cls(num_classes, records=None if indices is None else tuple(sorted(_integers(indices, "indices"))))
+    def for_records(cls, indices: object, num_classes: int, *, new_labels: object = None) -> Request:
+        """A request for the samples at `indices` of the training set; None if they are handed over by themselves.
+
+        `new_labels`, one for each of them in the same order, are what mislabelled records should have been called.
+        """
+        if indices is None:
+            return cls(num_classes)
+        given = _integers(indices, "indices")
+        if new_labels is None:
+            return cls(num_classes, records=tuple(sorted(given)))
+        labels = _plain_integers(new_labels, "new_labels")
+        if len(labels) != len(given):
+            raise InvalidRequest(
+                f"{len(labels)} new_labels for {len(given)} indices; give one for each, in their order"
+            )
+        outside = [k for k in labels if not 0 <= k < num_classes]
+        if outside:
+            raise InvalidRequest(f"new_labels holds {listing(outside)}; the model's classes are 0 to {num_classes - 1}")
+        pairs = sorted(zip(given, labels, strict=True))
+        return cls(num_classes, records=tuple(i for i, _ in pairs), new_labels=tuple(k for _, k in pairs))
+
+    def with_copies(self, origins: Mapping[int, int]) -> Request:
+        """With samples that are copies of records: their positions, with those of the records they are copies of.
+
+        A copy of a record that has a new label gets the same.
+        """
+        if self.records is None:
+            raise InvalidRequest("the records are known by themselves only; give their positions in the data set")
+        positions = sorted({*self.records, *origins})
+        labels = dict(zip(self.records, self.new_labels, strict=True)) if self.new_labels else {}
+        new_labels = tuple(labels[origins.get(i, i)] for i in positions) if labels else ()
+        return replace(self, records=tuple(positions), new_labels=new_labels)
 
     @property
-    def kind(self) -> Literal["classes", "records"]:
+    def kind(self) -> Kind:
         return "classes" if self.classes else "records"
 
     @property
@@ -133,13 +167,17 @@ class Request:
         return mask
 
 
-def make_request(num_classes: int, *, classes: object = None, indices: object = None) -> Request:
-    """The request of a caller who names either `classes` or the `indices` of records."""
+def make_request(
+    num_classes: int, *, classes: object = None, indices: object = None, new_labels: object = None
+) -> Request:
+    """The request of a caller who names either `classes`, or the `indices` of records and perhaps their labels."""
     if (classes is None) == (indices is None):
         raise InvalidRequest("give either classes=[...] to forget whole classes, or indices=[...] to forget records")
-    if classes is not None:
-        return Request.for_classes(classes, num_classes)
-    return Request.for_records(indices, num_classes)
+    if classes is None:
+        return Request.for_records(indices, num_classes, new_labels=new_labels)
+    if new_labels is not None:
+        raise InvalidRequest("new_labels are for records, which indices=[...] names; leave them out for classes")
+    return Request.for_classes(classes, num_classes)
 
 
 def check_enough(labels: Tensor, least: int = MIN_RETAINED) -> None:
@@ -160,6 +198,15 @@ def check_enough(labels: Tensor, least: int = MIN_RETAINED) -> None:
 
 
 def _integers(values: object, what: str) -> list[int]:
+    """Whole numbers, each once."""
+    plain = _plain_integers(values, what)
+    repeated = sorted(v for v, n in Counter(plain).items() if n > 1)
+    if repeated:
+        raise InvalidRequest(f"{what} names {listing(repeated)} more than once; name each once")
+    return plain
+
+
+def _plain_integers(values: object, what: str) -> list[int]:
     try:
         given: list[Any] = list(values)  # type: ignore[call-overload]
     except TypeError:  # a single number
@@ -172,7 +219,4 @@ def _integers(values: object, what: str) -> list[int]:
         raise InvalidRequest(
             f"{what} holds {listing(map(repr, wrong))}; give whole numbers (of a mask, mask.nonzero().flatten())"
         )
-    repeated = sorted(v for v, n in Counter(plain).items() if n > 1)
-    if repeated:
-        raise InvalidRequest(f"{what} names {listing(repeated)} more than once; name each once")
     return plain

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from unsc.coverage import Coverage
 from unsc.errors import InvalidData, InvalidRequest, listing
 from unsc.loop import Check, Stopped
+from unsc.measures import RecordMetrics
 from unsc.options import CompletedOptions, Options
 from unsc.request import Request
 from unsc.steps import Guide
@@ -27,7 +28,7 @@ from unsc.storage.files import (
     writing,
 )
 from unsc.storage.versions import versions
-from unsc.verdict import Known, Status
+from unsc.verdict import Status
 from unsc.wrappers import unwrapped
 
 _WEIGHTS, _METRICS, _CONFIG = "model.safetensors", "metrics.json", "config.json"
@@ -72,6 +73,8 @@ class RunMetrics:
     history: list[Check]
     """What was measured on the way."""
     seconds: float
+    records: RecordMetrics | None = None
+    """What was measured on records; None for classes."""
 
     def __repr__(self) -> str:
         return (
@@ -89,6 +92,7 @@ class RunMetrics:
         own: dict[str, Any] = {f.name: values[f.name] for f in fields(cls)}
         own["history"] = [Check(**check) for check in own["history"]]
         own["edited"] = Coverage(**own["edited"])
+        own["records"] = None if own["records"] is None else RecordMetrics.from_dict(own["records"])
         return cls(**own)
 
     def __getitem__(self, name: str) -> Any:
@@ -140,6 +144,7 @@ class Forgotten:
             "options": self.options.to_dict(),
             "classes": self.request.classes or None,
             "indices": self.request.records,
+            "new_labels": self.request.new_labels or None,
             "num_classes": self.request.num_classes,
             "gone": self.request.gone,
             "versions": versions(),
@@ -169,7 +174,8 @@ class Forgotten:
             options = Options.from_keywords(_with_tuples(config["options"])).completed(0)
             classes, records, gone = config["classes"], config["indices"], config["gone"]
             positions = None if records is None else tuple(records)
-            request = Request(config["num_classes"], tuple(classes or ()), positions, tuple(gone))
+            given = tuple(config["new_labels"] or ())
+            request = Request(config["num_classes"], tuple(classes or ()), positions, tuple(gone), given)
             measured = RunMetrics.from_dict(metrics)
             return cls(_with_weights(model, weights, folder), measured, metrics["frozen"], options, request, NotSaved())
         except KeyError as e:
@@ -209,55 +215,3 @@ def _with_weights(model: nn.Module, weights: Mapping[str, Tensor], folder: Path)
     except RuntimeError as e:  # torch names each weight that is missing, that it does not know, or of another shape
         raise InvalidData(f"{folder} does not fit this model; give one of the network that forgot. {e}") from e
     return rewrap(result)
-
-
-NOTES: dict[Stopped, str] = {
-    "forgotten": "The stopping rule was met.",
-    "passes": "The cap on passes was reached; the state that had forgotten most was kept.",
-    "kl": "Retained predictions moved beyond max_kl; the state before that which had forgotten most was restored.",
-    "nan": "The model's outputs became NaN or Inf; the state before that which had forgotten most was restored.",
-}
-_REMEDIES: dict[Stopped, str] = {
-    "forgotten": "allow more passes (max_passes) or a lower stop_mass",
-    "passes": "allow more passes (max_passes), or a larger budget",
-    "kl": "allow more change of retained predictions (max_kl), or give more samples",
-    "nan": "take a smaller learning rate, or the budgeted step",
-}
-
-
-def promise(request: Request, step: str, status: Status, stopped: Stopped, before: Known, after: Known) -> str:
-    """What the result can be said to do, from what was measured, in words for the person who asked."""
-    if request.kind == "records":
-        return _promise_of_records(step)
-    names = ("class " if len(request.classes) == 1 else "classes ") + listing(request.classes)
-    share = f"{after.hits} of {after.n} held-out samples"
-    if status == "not known":
-        return (
-            f"The network did not know {names} to begin with: it classified {before.hits} of {before.n} of their held-"
-            "out samples so, no more often than it does other samples. Nothing can be shown to be forgotten."
-        )
-    if status == "not forgotten":
-        return (
-            f"Not forgotten: {share} of {names} are still classified as before ({before.hits} in the original "
-            "network). "
-            f"Do not release this model as one that has forgotten; {_REMEDIES[stopped]}."
-        )
-    return (
-        f"Forgotten: {share} of {names} are still classified as before ({before.hits} in the original network); the "
-        "others are classified as the retained classes that the original network found most similar, and predictions "
-        "on retained data stay within the measured KL. This does not promise weights as if the classes had never been "
-        "seen."
-    )
-
-
-def _promise_of_records(step: str) -> str:
-    kept = (
-        "the other classes are protected by their null space; the rest of a record's own class is not"
-        if step == "paper"
-        else "predictions on the retained data, its own class included, stay within the measured KL"
-    )
-    return (
-        f"Records of classes that stay were moved away from their own labels as far as possible; {kept}. A network "
-        "trained without these records may still classify most of them correctly, so this can forget more than "
-        "retraining would."
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import torch
@@ -16,15 +17,19 @@ from unsc.coverage import coverage, moved
 from unsc.datasets import check_map_style, read_labels, size_of
 from unsc.layers import Layer, parameters_of
 from unsc.logits import OfOutput
-from unsc.loop import Outcome, run_loop, still_known
+from unsc.loop import Outcome, run_loop
+from unsc.measures import measure_records, worth_it
 from unsc.models import editable_layers, working_copy
 from unsc.options import CompletedOptions, Options
 from unsc.progress import Progress, quiet
+from unsc.promises import note_on_classes, note_on_records, promise, promise_on_records
+from unsc.reference import NO_REFERENCE, Reference, default_targets
 from unsc.request import Request, check_enough
-from unsc.result import NOTES, Forgotten, RunMetrics, promise
+from unsc.result import Forgotten, RunMetrics
 from unsc.steps import Guide, Step
-from unsc.task import Samples, Task, draw_retained, read_all, split_forgotten
-from unsc.verdict import judge, known, was_known
+from unsc.targets import Scores, find_targets, scores_of
+from unsc.task import Samples, Task, draw_retained, make_aims, read_all, split_forgotten
+from unsc.verdict import judge, judge_records, was_known
 from unsc.watch import Watch, drift
 from unsc.wrappers import unwrapped
 
@@ -40,15 +45,18 @@ def run(
     options: Options,
     *,
     retain_labels: Tensor | None = None,
+    reference: Reference = NO_REFERENCE,
+    original: nn.Module | None = None,
     logits: OfOutput | None = None,
     began: float | None = None,
     progress: Progress = quiet,
 ) -> Forgotten:
     """Carry out a request whose forgotten and retained training samples are two map-style data sets.
 
-    `retain_labels` (n,) spare reading the retained data set to find its labels. `logits` takes what the model returns
-    and gives its logits, where it does not return them. Time counts from `began`, a reading of `time.perf_counter`, if
-    part of the work was done before.
+    `retain_labels` (n,) spare reading the retained data set to find its labels; `reference` is what is known of records
+    beyond themselves; `original` is a working copy of the model, if there is one already. `logits` takes what the model
+    returns and gives its logits, where it does not return them. Time counts from `began`, a reading of
+    `time.perf_counter`, if part of the work was done before.
     """
     began = time.perf_counter() if began is None else began
     check_map_style(forget)
@@ -57,19 +65,22 @@ def run(
     if labels is None:
         labels = read_labels(retain, label_key=options.label_key, progress=progress)
     check_enough(labels, options.min_retained)
-    completed = options.completed(size_of(forget))
+    options.check_used(request.kind)
+    completed = options.completed(size_of(forget), targets=default_targets(options, request, reference))
     fit, check = draw_retained(
         retain, labels, per_class=completed.samples_per_class, label_key=completed.label_key, seed=completed.seed
     )
     forgotten = read_all(forget, size_of(forget), label_key=completed.label_key)
     learned, held_out = split_for(request, forgotten, completed)
-    samples = Samples(learned, held_out, fit, check)
+    samples = Samples(learned, held_out, fit, check, reference.validation.batches)
     return carry_out(
         model,
         request,
         samples,
         completed,
         lambda task: completed.step.prepare(task, progress),
+        reference=reference,
+        original=original,
         logits=logits,
         began=began,
         progress=progress,
@@ -89,22 +100,31 @@ def carry_out(
     options: CompletedOptions,
     make_guide: MakeGuide,
     *,
+    reference: Reference = NO_REFERENCE,
+    original: nn.Module | None = None,
     logits: OfOutput | None = None,
     began: float,
     progress: Progress,
 ) -> Forgotten:
     """Run the loop on a copy of the user's `model`, under a guide, and measure the result."""
-    original = working_copy(model, logits=logits)
+    original = working_copy(model, logits=logits) if original is None else original
     layers, frozen = editable_layers(original, samples.retain_check[0], parameters=options.parameters)
     watch = Watch(original, samples.retain_check, request.kept)
-    task = Task(original, layers, request, samples, watch, options.targets, options.seed, options.chunk_bytes)
+    rule = find_targets(options.targets, request.kind)
+    aims = make_aims(original, request, samples, rule, stop_mass=options.stop_mass, seed=options.seed)
+    task = Task(original, layers, request, samples, watch, aims, options.seed, options.chunk_bytes)
     guide = make_guide(task)
     guide.check(request, samples.forget_fit.labels)
     working = copy.deepcopy(original)
     step = options.step.start(working, task, guide)
-    outcome = run_loop(working, task, step, options.schedule(request), progress=progress)
+    outcome = run_loop(working, task, step, options.schedule(), progress=progress)
     result = _edited(model, working, layers)
-    metrics = _measure(task, working_copy(result, logits=logits), outcome, step, options.step.name, began)
+    final = working_copy(result, logits=logits)
+    reached = scores_of(final, samples.forget_check)
+    if request.kind == "records" and not worth_it(task, final, reached, options.least_gain):
+        outcome, result = replace(outcome, stopped="undone"), _edited(model, working, ())
+        final, reached = original, aims.scores
+    metrics = _measure(task, final, reached, outcome, step, options.step.name, reference, began)
     return Forgotten(result, metrics, frozen, options, request, guide)
 
 
@@ -119,33 +139,48 @@ def _edited(model: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn
     return rewrap(result)
 
 
-def _measure(task: Task, final: nn.Module, outcome: Outcome, step: Step, rule: str, began: float) -> RunMetrics:
-    """What is known of the result, on the final weights."""
-    request, samples, watch = task.request, task.samples, task.watch
-    drifts = drift(task.original, final, task.layers, watch.batches)
-    held_out = samples.forget_check.for_model(final)
-    removed = request.removed(held_out.labels)
-    before, after = (known(model, held_out, removed) for model in (task.original, final))
-    knew = was_known(task.original, request, samples.forget_check, samples.retain_check)
-    status = judge(request, knew, after)
+def _measure(
+    task: Task,
+    final: nn.Module,
+    reached: Scores,
+    outcome: Outcome,
+    step: Step,
+    step_name: str,
+    reference: Reference,
+    began: float,
+) -> RunMetrics:
+    """What is known of the result, on the final weights, which say `reached` of the samples to check."""
+    request, rule, stopped = task.request, task.aims.rule, outcome.stopped
+    drifts = drift(task.original, final, task.layers, task.watch.batches)
+    before, after = task.look(task.aims.scores), task.look(reached)
+    if request.kind == "records":
+        overlapping = reference.validation.overlapping
+        records = measure_records(task, final, reached, reference.copies, overlapping=overlapping)
+        status = judge_records(rule, before, after, reference.copies.copied())
+        told = promise_on_records(rule, step_name, status, stopped, records), note_on_records(stopped, records)
+    else:
+        records = None
+        status = judge(was_known(task.original, request, before.known, task.samples.retain_check), after.known)
+        told = promise(request, status, stopped, before.known, after.known), note_on_classes(stopped, after.known)
     return RunMetrics(
         request=request.kind,
         status=status,
-        promise=promise(request, rule, status, outcome.stopped, before, after),
-        stopped=outcome.stopped,
-        note=f"{NOTES[outcome.stopped]} {after.percent:.1f} % of the samples to check are still classified as before.",
+        promise=told[0],
+        stopped=stopped,
+        note=told[1],
         passes=outcome.passes,
         steps=outcome.steps,
         steps_taken_back=step.taken_back,
-        forget_acc=after.percent,
-        forget_acc_before=before.percent,
-        forget_mass=still_known(final, held_out, removed)[1],
+        forget_acc=after.known.percent,
+        forget_acc_before=before.known.percent,
+        forget_mass=after.mass,
         predicted_kl=step.predicted_kl(task.original, final),
-        retained_kl=watch.kl(final),
-        temperature=watch.temperature,
+        retained_kl=task.watch.kl(final),
+        temperature=task.watch.temperature,
         drift=drifts,
         drift_max=max(drifts.values()),
-        edited=coverage(task.original, moved(task.original, final, task.layers), watch.batches[0]),
+        edited=coverage(task.original, moved(task.original, final, task.layers), task.watch.batches[0]),
         history=outcome.history,
         seconds=time.perf_counter() - began,
+        records=records,
     )

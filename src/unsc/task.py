@@ -6,7 +6,7 @@ well it went. Both exist for what is retained and for what is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -15,16 +15,19 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from unsc.batches import Batch, join
+from unsc.batches import Batch, join, pieces
 from unsc.datasets import read
 from unsc.errors import InvalidData
 from unsc.layers import Layer
+from unsc.looks import Look
 from unsc.request import Request
-from unsc.targets import Targets
+from unsc.targets import NO_SCORES, Evidence, Goal, Readout, Scores, TargetRule, read_out, scores_of, views_of
 from unsc.watch import Watch
 
 BATCH = 64
 """Samples in a forward pass that only looks."""
+_READ = 2048
+"""Retained samples that a read-out of the network's layers is fitted on."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,24 @@ class Samples:
     """What the guide is made from; empty if the guide is at hand already."""
     retain_check: list[Batch]
     """What the guide was not made from: here retained predictions are watched."""
+    validation: Sequence[Batch] = ()
+    """What the network was not trained on, to see what it says of such samples; empty if there is none."""
+
+
+@dataclass(frozen=True)
+class Aims:
+    """Where forgotten samples should get to, and when they are there."""
+
+    fit: Tensor
+    """Target distributions of `Samples.forget_fit`, (n, classes), on the network's device."""
+    check: Tensor
+    """Those of `Samples.forget_check`."""
+    goal: Goal
+    rule: TargetRule
+    scores: Scores
+    """What the original network says of `Samples.forget_check`."""
+    unseen: Scores
+    """What it says of `Samples.validation`."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +117,58 @@ class Task:
     request: Request
     samples: Samples
     watch: Watch
-    targets: Targets
+    aims: Aims
     seed: int
     chunk_bytes: int
     """Memory for the rows of one layer at a time."""
+
+    def look(self, scores: Scores) -> Look:
+        """What a network's scores on the samples to check come to."""
+        return Look.of(scores.logits, self.request.removed(scores.labels), self.aims.check)
+
+
+def make_aims(
+    original: nn.Module, request: Request, samples: Samples, rule: TargetRule, *, stop_mass: float = 0.01, seed: int = 0
+) -> Aims:
+    """What a rule for targets makes of the original network's predictions."""
+    unseen, trained, readout = NO_SCORES, NO_SCORES, None
+    if samples.validation and rule.reads_layers:
+        views = [views_of(original, batches) for batches in _to_read(samples, seed)]
+        trained, unseen, readout = views[2].scores, views[3].scores, read_out(*views)
+    elif samples.validation:
+        unseen = scores_of(original, join(samples.validation))
+
+    def targets(scores: Scores) -> Tensor:
+        return rule.make(evidence_of(request, scores, unseen, trained, readout))
+
+    scores = scores_of(original, samples.forget_fit)
+    fit = check = targets(scores)
+    if samples.forget_check is not samples.forget_fit:
+        scores = scores_of(original, samples.forget_check)
+        check = targets(scores)
+    return Aims(fit, check, rule.goal(request.kind, stop_mass), rule, scores, unseen)
+
+
+def _to_read(samples: Samples, seed: int) -> tuple[list[Batch], list[Batch], list[Batch], Sequence[Batch]]:
+    """Samples to fit a read-out on, records, other training samples, and unseen ones."""
+    fit = list(samples.retain_fit.draw(_READ, BATCH, torch.Generator().manual_seed(seed)))
+    check = samples.retain_check
+    if not fit:  # the guide is at hand, and what it was made from is not
+        half = (len(check) + 1) // 2
+        fit, check = check[:half], check[half:] or check
+    return fit, list(pieces(samples.forget_fit)), check, samples.validation
+
+
+def evidence_of(
+    request: Request,
+    scores: Scores,
+    unseen: Scores = NO_SCORES,
+    trained: Scores = NO_SCORES,
+    readout: Readout | None = None,
+) -> Evidence:
+    """What targets are made from, of a network's `scores` for forgotten samples and for others."""
+    new_labels = torch.tensor(request.new_labels, dtype=torch.long, device=scores.labels.device)
+    return Evidence(scores, request.removed(scores.labels), trained, unseen, readout, new_labels)
 
 
 def draw_retained(

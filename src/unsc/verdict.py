@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
@@ -12,11 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.batches import Batch, join
-from unsc.logits import all_logits
+from unsc.looks import Known, Look
 from unsc.request import Request
+from unsc.targets import Near, Scores, TargetRule, scores_of
 
-Status: TypeAlias = Literal["forgotten", "not forgotten", "not known"]
-"""`not known`: the network did not know the class to begin with, so that nothing can be shown to be forgotten."""
+Status: TypeAlias = Literal["forgotten", "not forgotten", "not known", "not verified"]
+"""`not known`: the network did not know the class, or the records better than unseen samples, to begin with, so that
+nothing can be shown to be forgotten. `not verified`: records are where they should be, but that was guessed."""
 
 FORGOTTEN = 1.0
 """Percent of held-out samples that may still be classified as before."""
@@ -26,40 +27,25 @@ _COMPARED = 512
 _POINTS = 10.0
 
 
-@dataclass(frozen=True)
-class Known:
-    """How many of `n` samples a network classifies as something that it is to forget."""
-
-    hits: int
-    n: int
-
-    @property
-    def percent(self) -> float:
-        return 100 * self.hits / self.n
-
-
-@torch.no_grad()
-def known(model: nn.Module, batch: Batch, removed: Tensor) -> Known:
-    """Of a batch, for each of whose samples some classes are `removed`, bool (n, classes)."""
-    here = batch.for_model(model)
-    predicted = all_logits(model, here).argmax(dim=1, keepdim=True)
-    return Known(int(removed.to(predicted.device).gather(1, predicted).sum()), len(batch))
-
-
-def was_known(original: nn.Module, request: Request, forget: Batch, retained: Sequence[Batch]) -> bool:
-    """Whether the original network tells samples to forget from others at all.
+def was_known(original: nn.Module, request: Request, ours: Known, retained: Sequence[Batch]) -> bool:
+    """Whether the original network tells samples of classes to forget, of which it knows `ours`, from others at all.
 
     It calls them by a class to forget more often than it calls retained samples so, by ten points at least and beyond
     chance (a test of two shares at 1 %), and it is right on retained samples more often than guessing would be. An
     untrained network is not; one that has forgotten already calls neither so.
     """
-    if request.kind == "records":  # a record's own class stays, and may be known from others
-        return True
     some = join(retained)[torch.arange(min(_COMPARED, sum(map(len, retained))))]
-    ours, others = (known(original, batch, request.removed(batch.labels)) for batch in (forget, some))
-    right = known(original, some, F.one_hot(some.labels, request.num_classes).bool())
+    scores = scores_of(original, some)
+    others = _called(scores, request.removed(scores.labels))
+    right = _called(scores, F.one_hot(scores.labels, request.num_classes).bool())
     guessed = Known(right.n, right.n * request.num_classes)
     return _exceeds(ours, others, by=_POINTS) and _exceeds(right, guessed, by=0.0)
+
+
+def _called(scores: Scores, classes: Tensor) -> Known:
+    """How many samples are classified as one of the `classes` (n, classes) that are true for them."""
+    predicted = scores.logits.argmax(dim=1, keepdim=True)
+    return Known(int(classes.gather(1, predicted).sum()), len(scores))
 
 
 def _exceeds(one: Known, other: Known, *, by: float) -> bool:
@@ -69,8 +55,22 @@ def _exceeds(one: Known, other: Known, *, by: float) -> bool:
     return one.percent - other.percent > max(by, _SURE * spread)
 
 
-def judge(request: Request, known_before: bool, after: Known) -> Status:
-    """The status of a request whose held-out samples (or records) are still known to this extent."""
+def judge(known_before: bool, after: Known) -> Status:
+    """The status of a request for classes whose held-out samples are still known to this extent."""
     if not known_before:
         return "not known"
     return "forgotten" if after.percent <= FORGOTTEN else "not forgotten"
+
+
+def judge_records(rule: TargetRule, before: Look, after: Look, copied: int) -> Status:
+    """The status of a request for records that a rule has targets for, `copied` of which have copies that stay."""
+    goal = rule.goal("records", stop_mass=1.0)
+    if isinstance(goal, Near):
+        there, was_there = goal.reached(after), goal.reached(before)
+    else:
+        there, was_there = after.known.percent <= FORGOTTEN, before.known.percent <= FORGOTTEN
+    if copied or not there:
+        return "not forgotten"
+    if was_there:
+        return "not known"
+    return "not verified" if rule.guesses else "forgotten"

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from unsc.batches import Batch
 from unsc.layers import Layer, observe
-from unsc.logits import check_logits, logits_of
+from unsc.logits import all_logits, check_logits, logits_of
 
 _UNCERTAINTY = 0.1
 """Softened predictions p have a mean of `1 - sum p**2` of at least this."""
@@ -57,7 +57,7 @@ class Watch:
         self.kept = kept.to(next(model.parameters()).device)
         self.batches = [b.for_model(model) for b in retained]
         with torch.no_grad():
-            logits = [logits_of(model, b) for b in self.batches]
+            logits = [all_logits(model, b) for b in self.batches]
         for part in logits:
             check_logits(part)
         self._logits = [part[:, self.kept].float() for part in logits]
@@ -114,7 +114,7 @@ class Watch:
 
     @torch.no_grad()
     def _log_probabilities(self, model: nn.Module, first: int, last: int) -> Tensor:
-        return torch.cat([self.log_probabilities(logits_of(model, b)) for b in self.batches[first:last]])
+        return torch.cat([self.log_probabilities(all_logits(model, b)) for b in self.batches[first:last]])
 
 
 def _not_negative(estimate: Estimate) -> Estimate:

@@ -14,8 +14,8 @@ from unsc.models import editable_layers
 from unsc.request import Request
 from unsc.steps.budgeted import forget_gradients
 from unsc.steps.estimate import EVERYTHING, SPARING, estimate, in_turn
-from unsc.targets import pseudo_labels
-from unsc.task import RetainFit, Samples, Task
+from unsc.targets import Soft, pseudo_labels
+from unsc.task import RetainFit, Samples, Task, make_aims
 from unsc.watch import Watch
 
 CLASSES = 5
@@ -39,7 +39,8 @@ def task_of(columns: int = 6, fit: int = 600, hidden: int = 8, spread: float = 0
     layers, _ = editable_layers(model, gone)
     retain = RetainFit.from_batch(samples(fit, columns, 1, spread))
     watch = Watch(model, check, request.kept)
-    task = Task(model, layers, request, Samples(gone, gone, retain, check), watch, "soft", 0, 1 << 20)
+    parts = Samples(gone, gone, retain, check)
+    task = Task(model, layers, request, parts, watch, make_aims(model, request, parts, Soft()), 0, 1 << 20)
     with torch.no_grad():
         targets = pseudo_labels(model(gone.inputs), request.removed(gone.labels))
     return task, forget_gradients(model, layers, gone, targets)[1]

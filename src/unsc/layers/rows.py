@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from unsc.layers.layer import Layer, Use
+from unsc.memory import in_pieces
 
 
 class Rows(ABC):
@@ -93,18 +94,37 @@ def flat(x: Tensor) -> Strided:
     return Strided(x.reshape(-1, x.shape[-1]).T[None], along=2)
 
 
-def chunks(layer: Layer, use: Use, rows: Rows, chunk_bytes: int, draw: Draw | None = None) -> Iterator[Tensor]:
-    """All rows, or those of a `draw`: (groups, n, columns), of at most `chunk_bytes`, but of one sample at least."""
-    row_bytes = layer.groups * layer.columns * rows.itemsize
-    if draw is not None:
-        size = max(1, chunk_bytes // row_bytes)
-        for chosen, scale in zip(draw.chosen.split(size), draw.scale.split(size), strict=True):
-            found = _with_ones(layer, use, rows.drawn(chosen))
-            yield found * scale.to(found)[:, None]
-        return
-    size = max(1, chunk_bytes // max(1, rows.positions * row_bytes))
-    for start in range(0, rows.samples, size):
-        yield _with_ones(layer, use, rows.part(start, min(start + size, rows.samples)))
+@dataclass(frozen=True)
+class Chunks:
+    """All rows of a use, or those of a `draw`, made a chunk at a time."""
+
+    layer: Layer
+    use: Use
+    rows: Rows
+    draw: Draw | None = None
+
+    @property
+    def count(self) -> int:
+        """How many units can be made apart: samples, or single rows if they were drawn."""
+        return self.rows.samples if self.draw is None else len(self.draw.chosen)
+
+    def size(self, chunk_bytes: int) -> int:
+        """So many units take at most `chunk_bytes`, but one at least."""
+        row_bytes = self.layer.groups * self.layer.columns * self.rows.itemsize
+        return max(1, chunk_bytes // max(1, row_bytes * (self.rows.positions if self.draw is None else 1)))
+
+    def make(self, start: int, stop: int) -> Tensor:
+        """The rows of the units `start:stop`, (groups, n, columns)."""
+        if self.draw is None:
+            return _with_ones(self.layer, self.use, self.rows.part(start, stop))
+        found = _with_ones(self.layer, self.use, self.rows.drawn(self.draw.chosen[start:stop]))
+        return found * self.draw.scale[start:stop].to(found)[:, None]
+
+
+def chunks(layer: Layer, use: Use, rows: Rows, chunk_bytes: int) -> Iterator[Tensor]:
+    """All rows: (groups, n, columns), of at most `chunk_bytes`, but of one sample at least; less if memory runs out."""
+    made = Chunks(layer, use, rows)
+    return in_pieces(made.count, made.size(chunk_bytes), made.make)
 
 
 def _with_ones(layer: Layer, use: Use, columns: Tensor) -> Tensor:

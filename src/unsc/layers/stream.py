@@ -13,7 +13,8 @@ from unsc.layers.call import Call, hooked
 from unsc.layers.kind import Kind
 from unsc.layers.layer import Layer, Use
 from unsc.layers.registry import needed_kind
-from unsc.layers.rows import Draw, chunks
+from unsc.layers.rows import Chunks, Draw
+from unsc.memory import in_pieces
 
 Receive: TypeAlias = Callable[[Layer, Tensor], None]
 """Takes a layer and some of its rows, (groups, n, columns)."""
@@ -37,13 +38,19 @@ def observe(
     """While active, every forward pass of `model` hands `receive` each layer's rows, or those that `draw` chooses.
 
     Rows come as (groups, n, columns) in chunks of at most `chunk_bytes` (one sample's patches at least), so
-    that all patches never exist at once. Modules called several times hand over rows at each call.
+    that all patches never exist at once, and in smaller ones where memory runs out: `receive` must leave no trace when
+    it fails. Modules called several times hand over rows at each call.
     """
 
     def of_use(call: Call[Any], kind: Kind[Any], layer: Layer, use: Use) -> None:
         rows = kind.rows(call, use.role)
-        for found in chunks(layer, use, rows, chunk_bytes, draw(layer, rows.samples * rows.positions)):
-            receive(layer, found)
+        made = Chunks(layer, use, rows, draw(layer, rows.samples * rows.positions))
+
+        def hand_over(start: int, stop: int) -> None:
+            receive(layer, made.make(start, stop))
+
+        for _ in in_pieces(made.count, made.size(chunk_bytes), hand_over):
+            pass
 
     with observe_uses(model, layers, of_use):
         yield

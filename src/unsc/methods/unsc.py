@@ -32,10 +32,16 @@ def unsc(
     Departures: a curvature, which says what a weight change costs retained predictions, takes the place of the hard
     null space, so that there is always room to move, and no learning rate is needed.
     """
-    return carried_out(problem, budget=budget, max_passes=max_passes, stop_mass=stop_mass)
+    # A problem has no validation data, which would say what records should become.
+    targets = None if problem.classes else "soft"
+    return carried_out(problem, budget=budget, max_passes=max_passes, stop_mass=stop_mass, targets=targets)
 
 
 def carried_out(problem: Problem, **options: Any) -> Forgotten:
-    """The result of a run of this package for a problem, with these options of `unsc.forget`."""
-    chosen = Options.from_keywords({**options, "seed": problem.seed})
+    """The result of a run of this package for a problem, with these options of `unsc.forget`.
+
+    A method is measured by what it does: for records, a run that costs more than it gains is not undone.
+    """
+    kept = {} if problem.classes else {"least_gain": 0.0}
+    chosen = Options.from_keywords({**options, **kept, "seed": problem.seed})
     return run(problem.model, problem.request, problem.forget, problem.retain, chosen, progress=problem.progress)

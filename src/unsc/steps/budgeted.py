@@ -27,7 +27,7 @@ from unsc.steps.curvature import RetainedCurvature, gradients_of
 from unsc.steps.estimate import estimate
 from unsc.steps.rule import Step, StepRule
 from unsc.steps.together import Together, effects, mix_of, parts_of
-from unsc.targets import Targets, pseudo_labels
+from unsc.targets import Targets
 from unsc.task import Task
 from unsc.watch import Watch
 
@@ -75,10 +75,7 @@ def _first_gradients(task: Task) -> dict[str, Tensor]:
     """Those of the forget loss at the original network, whose steps the damping is chosen for."""
     forgotten = task.samples.forget_fit
     some = forgotten[torch.arange(min(_DAMPING_SAMPLES, len(forgotten)))].for_model(task.original)
-    with torch.no_grad():
-        logits = logits_of(task.original, some)
-    targets = pseudo_labels(logits, task.request.removed(some.labels), targets=task.targets)
-    return forget_gradients(task.original, task.layers, some, targets)[1]
+    return forget_gradients(task.original, task.layers, some, task.aims.fit[: len(some)])[1]
 
 
 def forget_gradients(

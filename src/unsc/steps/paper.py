@@ -36,6 +36,7 @@ class PaperRule(StepRule[NullSpace | NullSpaces]):
     guides: ClassVar[tuple[type, ...]] = (NullSpace, NullSpaces)
     preparing: ClassVar[tuple[str, ...]] = ("energy", "merge_energy")
     targets: ClassVar[Targets] = "hard"
+    record_targets: ClassVar[Targets] = "hard"
     max_kl: ClassVar[float] = 1.0
 
     energy: Energy = 0.97

@@ -65,7 +65,9 @@ class StepRule(ABC, Generic[G]):
     preparing: ClassVar[tuple[str, ...]] = ()
     """Options that only matter while the guide is made."""
     targets: ClassVar[Targets]
-    """Where forgotten samples go unless the user says otherwise."""
+    """Where samples of forgotten classes go unless the user says otherwise."""
+    record_targets: ClassVar[Targets] = "unseen"
+    """Where records go unless the user says otherwise."""
     max_kl: ClassVar[float]
     """Retained KL in nats at which a run is stopped, unless the user says otherwise."""
 

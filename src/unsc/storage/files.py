@@ -41,7 +41,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """The object that a JSON file holds."""
     try:
         content = json.loads(path.read_text())
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, RecursionError) as e:
         raise InvalidData(f"cannot read {path} ({e}); give a folder that unsc saved") from e
     if not isinstance(content, dict):
         raise InvalidData(f"{path} holds no JSON object; give a folder that unsc saved")
@@ -65,7 +65,10 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise InvalidData(f"cannot read {path} ({e}); give a file that unsc saved") from e
     if metadata is None:
         raise InvalidData(f"{path} was not saved by unsc; give a file that it saved")
-    return tensors, json.loads(metadata)
+    try:
+        return tensors, json.loads(metadata)
+    except (ValueError, RecursionError) as e:
+        raise InvalidData(f"the header of {path} cannot be read ({e}); it is damaged") from e
 
 
 @contextmanager

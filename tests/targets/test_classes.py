@@ -63,7 +63,7 @@ def test_what_cannot_be_labelled_is_refused() -> None:
     """A sample with no class left, and a rule that does not exist."""
     with pytest.raises(InvalidRequest, match="retain at least one class"):
         pseudo_labels(torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool))
-    with pytest.raises(InvalidRequest, match=r"'nearest'.*'soft', 'hard' or 'random'"):
+    with pytest.raises(InvalidRequest, match=r"'nearest'.*'soft', 'hard', 'random', "):
         pseudo_labels(torch.zeros(1, 2), torch.zeros(1, 2, dtype=torch.bool), targets="nearest")  # type: ignore[arg-type]
 
 

@@ -1,0 +1,87 @@
+"""One look at samples to forget: how many a network still knows, their mass, and how far they are from their targets.
+
+The run's checks, its stopping rule and the judgement of its result are all made from such looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from unsc.batches import Batch, pieces
+from unsc.logits import logits_of
+
+_PIECE = 64
+"""Samples to look at before asking whether more are needed."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """How many of `n` samples a network classifies as something that it is to forget."""
+
+    hits: int
+    n: int
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.hits / self.n
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a network says of samples to forget, each (n,)."""
+
+    hits: Tensor
+    """Whether it is classified as a class that is removed for it, bool."""
+    masses: Tensor
+    """The probability of those classes, 0 to 1."""
+    distances: Tensor
+    """KL divergence of the prediction from its target, in nats."""
+
+    @classmethod
+    def of(cls, logits: Tensor, removed: Tensor, targets: Tensor) -> Look:
+        """From `logits`, classes `removed` for each sample and `targets`, all (n, classes)."""
+        logs = logits.float().log_softmax(dim=1)
+        hits = removed.gather(1, logits.argmax(dim=1, keepdim=True))[:, 0]
+        return cls(hits, (logs.exp() * removed).sum(dim=1), divergences(targets, logs))
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    @property
+    def known(self) -> Known:
+        return Known(int(self.hits.sum()), len(self))
+
+    @property
+    def mass(self) -> float:
+        return self.masses.mean().item()
+
+    @property
+    def distance(self) -> float:
+        return self.distances.mean().item()
+
+
+def divergences(targets: Tensor, logs: Tensor) -> Tensor:
+    """KL in nats of predictions with log-probabilities `logs` from `targets`, both (n, classes): (n,)."""
+    return (torch.special.xlogy(targets, targets) - targets * logs).sum(dim=1)
+
+
+@torch.no_grad()
+def look_until(
+    model: nn.Module, batch: Batch, removed: Tensor, targets: Tensor, enough: Callable[[Look], bool]
+) -> Look:
+    """A look at the first samples of a batch that is on the model's device: `enough` says when no more are needed."""
+    parts: list[Look] = []
+    for piece, gone, aims in zip(pieces(batch, _PIECE), removed.split(_PIECE), targets.split(_PIECE), strict=True):
+        parts.append(Look.of(logits_of(model, piece), gone, aims))
+        seen = _joined(parts)
+        if enough(seen):
+            break
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[Look]) -> Look:
+    return Look(*(torch.cat([getattr(part, name) for part in parts]) for name in ("hits", "masses", "distances")))

@@ -1,0 +1,196 @@
+"""Targets of records, whose classes stay: what a network that was not trained on them would say.
+
+Nobody has that network. Samples that the network at hand was not trained on (validation data) show what its
+predictions for such samples look like. The margin of a sample is its label's score minus the best other score: it
+says whether, and how surely, the sample is classified as its label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from unsc.checks import is_number, require
+from unsc.errors import InvalidData, InvalidRequest
+from unsc.ranks import place_among, value_at
+from unsc.request import Kind
+from unsc.targets.classes import Soft
+from unsc.targets.goal import Goal, Near
+from unsc.targets.rule import Evidence, TargetRule, Targets
+from unsc.targets.scores import margins, with_margins
+
+_WRONG_LABELS_KL = 0.5
+"""Wrong labels have shaped the predictions for retained samples too: to undo the former is to move the latter."""
+_MANY, _APART = 50, 3.0
+"""Records that are enough to be ranked by themselves, unless they stand so many standard deviations apart."""
+_OFFSETS = tuple(torch.special.ndtri((torch.arange(9) + 0.5) / 9).tolist())
+"""Nine errors of a normal distribution, equally likely."""
+FEWEST = 20
+"""Validation samples that a distribution can be told from."""
+
+
+@dataclass(frozen=True)
+class Expected(TargetRule):
+    """What the prediction for a record should be; the run ends when predictions are near it."""
+
+    serves: ClassVar[tuple[Kind, ...]] = ("records",)
+    batches: ClassVar[int] = 4
+
+    stop_kl: float = 0.01
+    """Mean distance from the targets, in nats, at which records are forgotten."""
+
+    def __post_init__(self) -> None:
+        require("stop_kl", self.stop_kl, "a number above 0", is_number(self.stop_kl) and self.stop_kl > 0)
+
+    def goal(self, kind: Kind, stop_mass: float) -> Goal:
+        return Near(self.stop_kl)
+
+
+@dataclass(frozen=True)
+class Unseen(Expected):
+    """Each record gets the margin that unseen samples have at its place: as a set, records then look unseen.
+
+    A record's place is where it stands among the records, or, if they are few or stand apart, among other training
+    samples. It stands there by the network's own margin and, twice as heavy, by that of a read-out which was fitted
+    without it (`unsc.targets.readout`): the read-out says which records the network knows only by heart. Places are
+    estimates, and so a target is the mean prediction over the places that a record may have, as far apart as the
+    read-out and the network are on unseen samples. Only the label's score moves.
+    """
+
+    name: ClassVar[Targets] = "unseen"
+    does: ClassVar[str] = (
+        "was moved to the prediction that fits its place among samples which the network was not trained on"
+    )
+    limits: ClassVar[str] = (
+        "As a set the records look like samples that were never seen. This does not promise the prediction of a "
+        "retrained network for each single record, nor its weights."
+    )
+
+    reads_layers: ClassVar[bool] = True
+
+    spread: float = 0.5
+    """How much of the uncertainty of places goes into targets: 0 gives records exactly the margins of unseen samples,
+    1 the mean of all that they may have."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require("spread", self.spread, "a share from 0 to 1", is_number(self.spread) and 0 <= self.spread <= 1)
+
+    def make(self, evidence: Evidence) -> Tensor:
+        if len(evidence.unseen) < FEWEST:
+            raise InvalidData(
+                f"{len(evidence.unseen)} validation samples; at least {FEWEST} are needed to see what predictions for "
+                "unseen samples look like. Give validation=..., or choose targets='lowered', 'away' or 'relabel'"
+            )
+        place, noise = _places(evidence)
+        pool = margins(evidence.unseen).to(place)
+        total = torch.zeros_like(evidence.forgotten.logits, dtype=torch.float32)
+        for offset in _OFFSETS:
+            wanted = value_at(shifted_place(place, offset, self.spread * noise), pool)
+            total += with_margins(evidence.forgotten, wanted.to(total)).softmax(dim=1)
+        return total / len(_OFFSETS)
+
+
+def _places(evidence: Evidence) -> tuple[Tensor, float]:
+    """Where records stand, 0 to 1, and the standard deviation of an error in that."""
+    own, others = (margins(s).cpu() for s in (evidence.forgotten, evidence.trained))
+    place, reference = place_among(own, others), place_among(others, others)
+    readout, noise = evidence.readout, _noise(0.5)
+    if readout is not None:
+        place = place + 2 * place_among(readout.forgotten, readout.trained)
+        reference = reference + 2 * place_among(readout.trained, readout.trained)
+        noise = _noise(readout.agreement)
+    among = place_among(place, reference)
+    # Many records that do not stand apart from other samples are ranked by themselves: their number says more about
+    # the whole of them than an estimate for each does. The mean of n uniform places varies by 1 / sqrt(12 n).
+    apart = abs(among.mean().item() - 0.5) * (12 * len(among)) ** 0.5
+    return (place_among(place, place) if len(among) >= _MANY and apart <= _APART else among), noise
+
+
+def _noise(correlation: float) -> float:
+    """What must be added to uniform places to leave them this correlation with what they were."""
+    return ((1 / correlation**2 - 1) / 12) ** 0.5
+
+
+def shifted_place(place: Tensor, offset: float, noise: float) -> Tensor:
+    """Places after an error of `offset` standard deviations `noise`: if they were uniform they stay uniform.
+
+    By the distribution function of a uniform plus a normal variable.
+    """
+    if noise == 0:
+        return place
+
+    def ramp(t: Tensor) -> Tensor:
+        """The integral of the normal distribution function."""
+        return t * torch.special.ndtr(t) + torch.exp(-t.square() / 2) / (2 * torch.pi) ** 0.5
+
+    moved = (place + noise * offset).double()
+    return (noise * (ramp(moved / noise) - ramp((moved - 1) / noise))).to(place.dtype)
+
+
+@dataclass(frozen=True)
+class Lowered(Expected):
+    """Without validation data: scores divided by a temperature, then the label's own lowered by a shift.
+
+    Both are guesses that the user answers for. The defaults come from one network that knew nine in ten of its training
+    samples and two in three others.
+    """
+
+    name: ClassVar[Targets] = "lowered"
+    does: ClassVar[str] = "was moved to its own prediction with a lower score of its label"
+    limits: ClassVar[str] = (
+        "There was no validation data, so nobody knows how much lower a network has it that never saw the record: the "
+        "temperature and the shift are guesses."
+    )
+    guesses: ClassVar[bool] = True
+
+    shift: float = 1.5
+    """What the label's score is lowered by, after the temperature."""
+    temperature: float = 1.3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require("shift", self.shift, "a number of at least 0", is_number(self.shift) and self.shift >= 0)
+        ok = is_number(self.temperature) and self.temperature >= 1
+        require("temperature", self.temperature, "a number of at least 1", ok)
+
+    def make(self, evidence: Evidence) -> Tensor:
+        records = evidence.forgotten
+        scores = records.logits.float() / self.temperature
+        return (scores - self.shift * F.one_hot(records.labels, scores.shape[1])).softmax(dim=1)
+
+
+@dataclass(frozen=True)
+class Away(Soft):
+    """The network's relative scores of all classes but the record's own label: for poisoned or mislabelled records."""
+
+    name: ClassVar[Targets] = "away"
+    serves: ClassVar[tuple[Kind, ...]] = ("records",)
+    max_kl: ClassVar[float | None] = _WRONG_LABELS_KL
+
+    def renewed(self, targets: Tensor, look: Callable[[], Evidence]) -> Tensor:
+        """By the network as it is: the fewer wrong labels it still believes, the better it knows the right ones."""
+        return self.make(look())
+
+
+@dataclass(frozen=True)
+class Relabel(Expected):
+    """The label that a mislabelled record should have had."""
+
+    name: ClassVar[Targets] = "relabel"
+    does: ClassVar[str] = "was moved to the new label that was given for it"
+    limits: ClassVar[str] = "This is as right as the new labels are, and does not promise the weights of retraining."
+
+    max_kl: ClassVar[float | None] = _WRONG_LABELS_KL
+
+    stop_kl: float = 0.005
+
+    def make(self, evidence: Evidence) -> Tensor:
+        if len(evidence.new_labels) != len(evidence.forgotten):
+            raise InvalidRequest("targets='relabel' needs the labels that records should have; give new_labels=[...]")
+        return F.one_hot(evidence.new_labels, evidence.removed.shape[1]).float()

@@ -1,0 +1,53 @@
+"""What a network says of samples, and by what margin it is right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from unsc.batches import Batch
+from unsc.logits import all_logits
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a network says of samples: `logits` (n, classes), beside their `labels` (n,)."""
+
+    logits: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def losses(self) -> Tensor:
+        """The negative log-probability of the label, float64 (n,)."""
+        return -self.logits.double().log_softmax(dim=1).gather(1, self.labels[:, None]).flatten()
+
+    def accuracy(self) -> float:
+        """Percent of the samples whose best score is that of their label."""
+        return 100 * (self.logits.argmax(dim=1) == self.labels).double().mean().item()
+
+
+@torch.no_grad()
+def scores_of(model: nn.Module, batch: Batch) -> Scores:
+    """What `model` says of samples, on its device."""
+    batch = batch.for_model(model)
+    return Scores(all_logits(model, batch), batch.labels)
+
+
+NO_SCORES = Scores(torch.empty(0, 0), torch.empty(0, dtype=torch.long))
+
+
+def margins(scores: Scores) -> Tensor:
+    """The label's score minus the best other one, float32 (n,): above 0 where the network is right."""
+    logits, own = scores.logits.float(), scores.labels[:, None]
+    return logits.gather(1, own).flatten() - logits.scatter(1, own, -torch.inf).amax(dim=1)
+
+
+def with_margins(scores: Scores, wanted: Tensor) -> Tensor:
+    """Scores (n, classes) whose margins are `wanted` (n,): the label's own moves, the others stay."""
+    logits, own = scores.logits.float(), scores.labels[:, None]
+    best_other = logits.scatter(1, own, -torch.inf).amax(dim=1)
+    return logits.scatter(1, own, (best_other + wanted)[:, None])

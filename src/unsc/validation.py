@@ -1,0 +1,54 @@
+"""Samples that the network was not trained on: what it says of them is what it should say of forgotten records."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unsc.batches import Batch, join
+from unsc.datasets import Source, read_batches
+from unsc.duplicates import all_fingerprints
+from unsc.errors import InvalidData, listing
+from unsc.targets.records import FEWEST
+
+_MOST = 4096
+"""Samples that are drawn of a large set: more do not change a distribution that they are compared with."""
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Samples to compare records with, in batches, and how many were left out."""
+
+    batches: tuple[Batch, ...] = ()
+    overlapping: int = 0
+    """Samples that were left out because the network was trained on the same inputs."""
+
+
+def read_validation(source: Source, *, known: Container[bytes], num_classes: int, seed: int) -> Validation:
+    """At most 4,096 samples of a data set, without those whose fingerprints are `known`."""
+    drawn = torch.randperm(len(source), generator=torch.Generator().manual_seed(seed))[:_MOST].sort().values
+    fresh = torch.tensor([print_ not in known for print_ in all_fingerprints(source, drawn.tolist())], dtype=torch.bool)
+    chosen = drawn[fresh]
+    kept = tuple(read_batches(source, chosen, size=_BATCH))
+    count = len(chosen)
+    overlapping = len(drawn) - count
+    if count < FEWEST:
+        left = f" after {overlapping} that are training data were left out" if overlapping else ""
+        raise InvalidData(
+            f"{count} validation samples{left}; give at least {FEWEST} that the network was not trained on"
+        )
+    _check_labels(join(kept).labels, num_classes)
+    return Validation(kept, overlapping)
+
+
+def _check_labels(labels: Tensor, num_classes: int) -> None:
+    wrong = labels[(labels < 0) | (labels >= num_classes)].unique()
+    if len(wrong):
+        raise InvalidData(
+            f"the validation data holds the labels {listing(wrong.tolist())}; the model's classes are 0 to "
+            f"{num_classes - 1}"
+        )

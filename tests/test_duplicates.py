@@ -1,0 +1,92 @@
+"""Copies of records: planted ones are found, and only those."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset, TensorDataset
+
+from unsc.batches import Batch
+from unsc.datasets import Source
+from unsc.duplicates import Copies, all_fingerprints, exact_copies, fingerprints, near_copies
+from unsc.forms import Form
+from unsc.request import Request
+
+COPIES = {3: (40, 41), 7: (42,)}
+"""Where samples 3 and 7 stand once more."""
+
+
+def planted() -> Tensor:
+    x = torch.randn(43, 2, 5, generator=torch.Generator().manual_seed(0))
+    for record, places in COPIES.items():
+        for place in places:
+            x[place] = x[record]
+    return x
+
+
+class Dicts(Dataset[dict[str, Any]]):
+    """Two inputs by name, in an order of choice."""
+
+    def __init__(self, x: Tensor, names: tuple[str, str]) -> None:
+        self.x, self.names = x, names
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, i: int) -> dict[str, Any]:
+        parts = {"first": self.x[i, 0], "second": self.x[i, 1]}
+        return {name: parts[name] for name in self.names} | {"label": i % 3}
+
+
+@pytest.mark.parametrize("form", ["tensor", "tuple", "dict"])
+def test_planted_copies_are_found_and_only_those(form: str) -> None:
+    """Whatever their labels, and whatever form the inputs have; a record without a copy is not named."""
+    x, y = planted(), torch.arange(43) % 3
+    data: Dataset[object] = {
+        "tensor": TensorDataset(x, y),
+        "tuple": TensorDataset(x[:, 0], x[:, 1], y),
+        "dict": Dicts(x, ("first", "second")),
+    }[form]
+    prints = all_fingerprints(Source(data, Form()))
+    assert exact_copies(prints, [3, 5, 7]) == COPIES
+    assert exact_copies(prints, [3, 40, 41, 5]) == {}
+
+
+def test_all_inputs_count_and_so_do_type_and_shape() -> None:
+    a, b = torch.zeros(1, 4), torch.ones(1, 4)
+    label = torch.zeros(1, dtype=torch.long)
+    inputs = [(a, a), (a, b), (b, a), a, a.view(1, 2, 2), a.double(), a.to(torch.bfloat16), {"x": a}]
+    found = [fingerprints(Batch(x, label))[0] for x in inputs]
+    assert len(set(found[:7])) == 7
+    assert found[7] == found[3]
+
+
+def test_the_order_of_names_does_not_matter() -> None:
+    x = planted()
+    first, second = (Source(Dicts(x, names), Form()) for names in (("first", "second"), ("second", "first")))
+    assert all_fingerprints(first) == all_fingerprints(second)
+
+
+def test_near_copies_point_in_the_same_direction() -> None:
+    """Features of a network that only scales are the inputs: copies with a little noise are found, others are not."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(10, 3)).eval()
+    x = planted()
+    x[40:] = 3 * (x[40:] + 1e-3 * torch.randn(3, 2, 5))
+    data = TensorDataset(x, torch.arange(43) % 3)
+    assert exact_copies(all_fingerprints(Source(data, Form())), [3, 5, 7]) == {}
+    assert near_copies(model, Source(data, Form()), [3, 5, 7], 3, least=0.999) == COPIES
+    assert not any(m._forward_hooks for m in model.modules())
+
+
+def test_copies_join_their_records_with_the_same_new_label() -> None:
+    copies = Copies(exact=COPIES, near={7: (1,)}, looked_for=("exact", "near"), included=True)
+    request = Request.for_records([7, 5, 3], 9, new_labels=[0, 1, 2]).with_copies(copies.origins())
+    assert request.records == (1, 3, 5, 7, 40, 41, 42)
+    assert request.new_labels == (0, 2, 1, 0, 2, 2, 0)
+    assert "4 copies" in copies.note() and "forgotten with them" in copies.note()
+    assert "not forgotten" in Copies(exact=COPIES).note()
+    assert Copies().note() == ""
