@@ -42,7 +42,8 @@ def noisy_digits(preset: str | None = None) -> Scenario:
     images = torch.cat([split.train.tensors[0], split.test.tensors[0]])
     labels = with_noise(torch.cat([split.train.tensors[1], split.test.tensors[1]]), NOISE, len(split.classes), seed=0)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0)).tolist()
-    parts = (Subset(TensorDataset(images, labels), some) for some in (order[:958], order[958:1198], order[1198:]))
+    everything = TensorDataset(images, labels)
+    kept, held_out, test = (Subset(everything, some) for some in (order[:958], order[958:1198], order[1198:]))
 
     def recipe(dataset: Dataset, seed: int) -> nn.Module:
         batch = read(dataset, range(size_of(dataset)))
@@ -51,7 +52,7 @@ def noisy_digits(preset: str | None = None) -> Scenario:
             model = digits_cnn()
         return fit(model, batch.inputs, batch.labels, epochs=40, lr=0.05, batch_size=64, seed=seed)
 
-    return Scenario("digits-noisy", *parts, len(split.classes), digits_cnn, recipe)
+    return Scenario("digits-noisy", kept, held_out, test, len(split.classes), digits_cnn, recipe)
 
 
 def with_noise(labels: Tensor, share: float, num_classes: int, *, seed: int) -> Tensor:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unsc.batches import Batch
 from unsc.errors import InvalidData, InvalidRequest
@@ -167,7 +167,10 @@ def _try(method: Method, problem: Problem, validation: tuple[Batch, Batch], sett
 
 def _attacked(model: nn.Module, unseen: Batch, records: Batch) -> float:
     """The AUC of an attack that takes what has a small loss for records."""
-    on_device = (batch.for_model(model) for batch in (records, unseen))
+
+    def log_p(batch: Batch) -> Tensor:
+        there = batch.for_model(model)
+        return log_probability(all_logits(model, there), there.labels).cpu()
+
     with torch.no_grad():
-        surest = [log_probability(all_logits(model, batch), batch.labels).cpu() for batch in on_device]
-    return float(roc(*surest).auc())
+        return float(roc(log_p(records), log_p(unseen)).auc())
