@@ -17,23 +17,24 @@ ROOMS = ("core", "methods", "evaluation", "release", "compare", "bench", "cli")
 """A room may import itself and those before it."""
 
 CORE = (
-    ("errors", "checks", "progress", "cost", "extras", "memory"),
-    ("storage", "loading"),
+    ("errors", "checks", "progress", "cost", "extras", "memory", "workers"),
+    ("storage",),
     ("wrappers", "batches"),
     ("forms", "names"),
     ("datasets", "logits"),
+    ("loading",),
     ("layers",),
     ("models", "features", "coverage"),
     ("moments", "collect", "ranks"),
     ("request", "looks", "duplicates"),
     ("targets",),
-    ("verdict", "validation"),
+    ("verdict", "validation", "history", "loaders"),
     ("watch", "task"),
     ("steps",),
     ("loop", "measures"),
     ("options",),
     ("result", "promises", "reference"),
-    ("run",),
+    ("run", "start"),
     ("api",),
 )
 """Groups of modules and packages of the core. A group may import itself and those before it."""

@@ -15,7 +15,20 @@ import pytest
 
 import unsc
 
-OPTIONAL = ("typer", "rich", "sklearn", "scipy", "matplotlib", "optuna", "pooch", "umap", "pandas")
+OPTIONAL = (
+    "typer",
+    "rich",
+    "sklearn",
+    "scipy",
+    "matplotlib",
+    "optuna",
+    "pooch",
+    "umap",
+    "pandas",
+    "PIL",
+    "pyarrow",
+    "datasets",
+)
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -109,6 +122,8 @@ def test_the_stages_need_no_extra() -> None:
     [
         ("import unsc; unsc.audit(model, data, data, classes=[3], names=['mia_confidence'])", "eval"),
         ("from unsc.bench.datasets import load; load('digits')", "data"),
+        ("from unsc.loading.images import Limits, decode; decode(b'', 'a.png', Limits())", "images"),
+        ("from unsc.loading.tables import Limits, Path, read_parquet; read_parquet(Path('a'), Limits())", "parquet"),
     ],
 )
 def test_a_call_without_its_extra_says_so(call: str, extra: str) -> None:

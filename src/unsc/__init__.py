@@ -4,8 +4,8 @@
     result.model, result.metrics
 
 The stages underneath: `collect_moments`, `class_bases` and `null_space`, or `retained_curvature`; then `unlearn` and
-`evaluate`. How well it went: `audit`. Other methods behind one signature: `unsc.methods`; all of them compared:
-`unsc.compare`.
+`evaluate`. Models and data out of files: `load_model` and `load_data`. How well it went: `audit`. Other methods behind
+one signature: `unsc.methods`; all of them compared: `unsc.compare`.
 
 Importing this package loads what forgetting needs: torch, numpy and safetensors. The evaluation, the other methods and
 the comparison are loaded when they are first used.
@@ -32,6 +32,9 @@ from unsc.errors import (
     UnscError,
     UnsupportedModel,
 )
+from unsc.loading.data import LoadedData, load_data
+from unsc.loading.limits import Limits
+from unsc.loading.models import LoadedModel, load_model
 from unsc.moments import Moments
 from unsc.options import Options
 from unsc.request import Request
@@ -51,6 +54,9 @@ __all__ = [
     "HeadOnlyWarning",
     "InvalidData",
     "InvalidRequest",
+    "Limits",
+    "LoadedData",
+    "LoadedModel",
     "MissingExtra",
     "Moments",
     "NotForgotten",
@@ -68,6 +74,8 @@ __all__ = [
     "collect_moments",
     "evaluate",
     "forget",
+    "load_data",
+    "load_model",
     "null_space",
     "pseudo_labels",
     "retained_curvature",

@@ -139,7 +139,20 @@ def _read(dataset: Dataset[Any], indices: Sequence[int], form: Form) -> Batch:
         return as_batch(dataset[torch.as_tensor(indices)])  # type: ignore[index]
     if form.collate is None and type(dataset) is ConcatDataset and len(indices):
         return _read_parts(dataset, torch.as_tensor(indices), form)
-    return form.batch([_sample(dataset, i) for i in indices], indices)
+    return form.batch(_samples(dataset, indices), indices)
+
+
+def _samples(dataset: Dataset[Any], indices: Sequence[int]) -> list[Any]:
+    """Single samples; at once where the data set offers that, as it does to a `DataLoader`."""
+    together = getattr(dataset, "__getitems__", None)
+    if together is None:
+        return [_sample(dataset, i) for i in indices]
+    try:
+        return list(together(list(indices)))
+    except UnscError:
+        raise
+    except Exception:  # the one that cannot be read will be named
+        return [_sample(dataset, i) for i in indices]
 
 
 def _sample(dataset: Dataset[Any], i: int) -> Any:

@@ -34,7 +34,7 @@ GONE: Mapping[str, Mapping[str, str]] = {
     "unsc.bench.training.samples": {"unsc.bench.training.images": "Samples=Images samples_of=images_of"},
     "unsc.bring": {
         "unsc.compare.scenarios": "bring_data=load_data",
-        "unsc.loading.weights": "bring_model=load_model made_by read_weights",
+        "unsc.loading.weights": "bring_model=make_network made_by read_weights",
     },
     "unsc.budget": {"unsc.steps.budgeted": "BudgetedStep forget_gradients"},
     "unsc.compare.cells": {"unsc.compare.comparison": "ORIGINAL RETRAIN Run=Comparison read_result"},

@@ -18,7 +18,7 @@ from unsc.compare.scenarios import load_data
 from unsc.datasets import size_of
 from unsc.errors import InvalidData, InvalidRequest, UnscError, UnsupportedModel
 from unsc.loading.code import import_callable
-from unsc.loading.weights import load_model, read_weights
+from unsc.loading.weights import make_network, read_weights
 
 MODULE = """
 import torch
@@ -91,7 +91,7 @@ def test_weights_of_every_kind_are_read(here: Path, state: dict) -> None:
     torch.save(state, here / "d.bin", _use_new_zipfile_serialization=False)
     for name in ("a.safetensors", "b.pt", "c.pth", "d.bin"):
         assert _same(read_weights(here / name), state)
-        model = load_model("brought_module:Net", here / name)
+        model = make_network("brought_module:Net", here / name)
         assert isinstance(model, nn.Linear) and not model.training
         assert _same(model.state_dict(), state)
 
@@ -100,8 +100,8 @@ def test_weights_of_every_kind_are_read(here: Path, state: dict) -> None:
 def test_names_of_wrappers_are_stripped(here: Path, state: dict, prefix: str) -> None:
     """As `DataParallel` and `torch.compile` save them; and the other way round, into a network that is wrapped."""
     save_file({prefix + name: tensor for name, tensor in state.items()}, here / "w.safetensors")
-    assert _same(load_model("brought_module:Net", here / "w.safetensors").state_dict(), state)
-    wrapped = load_model("brought_module:Wrapped", here / "w.safetensors")
+    assert _same(make_network("brought_module:Net", here / "w.safetensors").state_dict(), state)
+    wrapped = make_network("brought_module:Wrapped", here / "w.safetensors")
     assert _same(wrapped.state_dict(), {f"module.{name}": tensor for name, tensor in state.items()})
 
 
@@ -111,7 +111,7 @@ def test_real_wrappers_save_what_fits(here: Path, state: dict) -> None:
     model.load_state_dict(state)
     for wrapped in (nn.DataParallel(model), torch.compile(model), torch.compile(nn.DataParallel(model))):
         torch.save(wrapped.state_dict(), here / "w.pt")
-        assert _same(load_model("brought_module:Net", here / "w.pt").state_dict(), state)
+        assert _same(make_network("brought_module:Net", here / "w.pt").state_dict(), state)
 
 
 def test_a_layer_may_have_a_wrappers_name(here: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_layer_may_have_a_wrappers_name(here: Path) -> None:
         made = import_callable(f"brought_module:{kind}")()
         own = {name: torch.randn_like(tensor) for name, tensor in made.state_dict().items()}
         save_file(own, here / "w.safetensors")
-        assert _same(load_model(f"brought_module:{kind}", here / "w.safetensors").state_dict(), own)
+        assert _same(make_network(f"brought_module:{kind}", here / "w.safetensors").state_dict(), own)
 
 
 class Harmful:
@@ -191,17 +191,17 @@ def test_weights_of_another_network_are_refused(here: Path, state: dict) -> None
     ):
         save_file(wrong, here / "w.safetensors")
         with pytest.raises(InvalidData, match=r"w\.safetensors does not fit brought_module:Net: "):
-            load_model("brought_module:Net", here / "w.safetensors")
+            make_network("brought_module:Net", here / "w.safetensors")
 
 
 def test_what_makes_no_network_is_refused(here: Path, state: dict) -> None:
     save_file(state, here / "w.safetensors")
     with pytest.raises(UnsupportedModel, match=r"seven returned a int; it must return a torch\.nn\.Module"):
-        load_model("brought_module:seven", here / "w.safetensors")
+        make_network("brought_module:seven", here / "w.safetensors")
     with pytest.raises(InvalidRequest, match=r"needs_width\(\) failed \(TypeError: .*; it must work without arguments"):
-        load_model("brought_module:needs_width", here / "w.safetensors")
+        make_network("brought_module:needs_width", here / "w.safetensors")
     with pytest.raises(InvalidRequest, match="brought_module has no 'Nets'"):
-        load_model("brought_module:Nets", here / "w.safetensors")
+        make_network("brought_module:Nets", here / "w.safetensors")
 
 
 def test_data_by_name_and_by_function(here: Path) -> None:

@@ -29,7 +29,7 @@ def command(
     """Measure how well a model has forgotten classes, whatever made it forget."""
     from unsc.cli.tables import audit_table, skipped_lines
     from unsc.compare.scenarios import load_data
-    from unsc.loading.weights import load_model
+    from unsc.loading.weights import make_network
     from unsc.storage.files import write_json
 
     path = result_file(out or default_folder("audit", data), f"{model.stem}.json")
@@ -37,10 +37,10 @@ def command(
         refuse_to_replace(path)
     train, test = load_data(data)
     others = {"original": original, "retrained": retrained, "twin": twin}
-    models = {name: weights and load_model(network, weights) for name, weights in others.items()}
+    models = {name: weights and make_network(network, weights) for name, weights in others.items()}
     classes = numbers(forgotten, "--forgotten")
     result = unsc.audit(
-        load_model(network, model),
+        make_network(network, model),
         train,
         test,
         classes=classes,

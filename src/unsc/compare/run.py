@@ -19,13 +19,13 @@ from unsc.compare.comparison import ORIGINAL, RETRAIN, Comparison
 from unsc.compare.judging import Judge
 from unsc.compare.order import controls_for
 from unsc.compare.plan import Config, Training, Trial, current_names
-from unsc.compare.workers import Workers
 from unsc.errors import InvalidRequest, UnscError, listing, unknown
 from unsc.evaluation.shared.metrics import metrics
 from unsc.methods import find, methods, split_names
 from unsc.progress import Progress, quiet
 from unsc.storage.files import write_json
 from unsc.storage.versions import versions
+from unsc.workers import Workers
 
 _PARTS = ("models", "tuned", "results", "report.md", "scorecard.png", "results.json", "results.csv", "config.json")
 """All that a comparison writes into its folder."""

@@ -13,12 +13,18 @@ from typing import Any
 from unsc.errors import InvalidRequest, UnscError, listing
 
 
-def import_callable(path: str) -> Callable[..., Any]:
-    """The callable at `path`: "package.module:name" or "module:Class.method". The current folder is searched too."""
-    module_name, colon, name = path.partition(":")
-    if not colon or not _is_dotted(module_name) or not _is_dotted(name):
+def is_import_path(text: str) -> bool:
+    """Whether it has the form `package.module:name`."""
+    module, colon, name = text.partition(":")
+    return bool(colon) and _is_dotted(module) and _is_dotted(name)
+
+
+def import_callable(path: str, *, search: Path = Path(".")) -> Callable[..., Any]:
+    """The callable at `path`: "package.module:name" or "module:Class.method". The folder `search` is searched too."""
+    module_name, _, name = path.partition(":")
+    if not is_import_path(path):
         raise InvalidRequest(f"{path!r} is not an import path; write package.module:name, as in my_models:make_network")
-    module = _import(module_name, path)
+    module = _import(module_name, path, str(search.resolve()))
     try:
         found = reduce(getattr, name.split("."), module)
     except AttributeError:
@@ -32,9 +38,9 @@ def import_callable(path: str) -> Callable[..., Any]:
     return found
 
 
-def made_by(path: str) -> Any:
+def made_by(path: str, *, search: Path = Path(".")) -> Any:
     """What the user's callable at `path`, as in `package.module:callable`, returns when called without arguments."""
-    make = import_callable(path)
+    make = import_callable(path, search=search)
     try:
         return make()
     except UnscError:
@@ -47,10 +53,9 @@ def _is_dotted(name: str) -> bool:
     return all(part.isidentifier() for part in name.split("."))
 
 
-def _import(name: str, path: str) -> ModuleType:
+def _import(name: str, path: str, here: str) -> ModuleType:
     """Import module `name`; a module that is missing and one that fails while it runs are different errors."""
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
+    if here not in sys.path and not ("" in sys.path and here == str(Path.cwd())):
         sys.path.insert(0, here)  # unlike `python -m`, an installed command does not search the current folder
     importlib.invalidate_caches()  # the file may be newer than Python's last look at the folder
     try:

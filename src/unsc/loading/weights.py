@@ -17,17 +17,22 @@ _WRAPPERS = ("module", "_orig_mod")
 """What DataParallel, DistributedDataParallel and torch.compile put into the names of a network's weights."""
 
 
-def load_model(network: str, weights: Path) -> nn.Module:
+def make_network(network: str, weights: Path, *, search: Path = Path(".")) -> nn.Module:
     """The network that `package.module:callable` makes, with the weights in a file, in evaluation mode."""
-    model = made_by(network)
+    model = made_by(network, search=search)
     if not isinstance(model, nn.Module):
         raise UnsupportedModel(f"{network} returned a {type(model).__name__}; it must return a torch.nn.Module")
+    fill(model, weights, name=network)
+    return model.eval()
+
+
+def fill(model: nn.Module, weights: Path, *, name: str) -> None:
+    """Put the weights in a file into `model`, which a message calls by this name."""
     state = read_weights(weights)
     try:
         model.load_state_dict(_renamed(state, model.state_dict()))
     except RuntimeError as e:
-        raise InvalidData(f"{weights} does not fit {network}: {e}") from e
-    return model.eval()
+        raise InvalidData(f"{weights} does not fit {name}: {e}") from e
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

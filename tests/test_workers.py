@@ -12,8 +12,8 @@ from threading import Thread
 import pytest
 from worker_tasks import lost, masked, semaphores, slow, squared
 
-from unsc.compare.workers import Workers
 from unsc.errors import InvalidRequest
+from unsc.workers import Workers
 
 linux = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks into /proc")
 

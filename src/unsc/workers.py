@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -31,8 +31,9 @@ class Workers(Generic[P, R]):
     Processes start when there is work for them, and end with the context. `do` and the pieces must be picklable.
     """
 
-    def __init__(self, do: Callable[[P], R], count: int) -> None:
-        self._do, self._count = do, count
+    def __init__(self, do: Callable[[P], R], count: int, *, option: str = "--jobs") -> None:
+        """`option` is what a user sets the number of processes by; a message names it."""
+        self._do, self._count, self._option = do, count, option
         self._processes: list[Any] = []
         self._idle: list[Connection] = []
 
@@ -68,8 +69,8 @@ class Workers(Generic[P, R]):
                         yield busy.pop(pipe), result
         except (EOFError, OSError) as e:
             raise InvalidRequest(
-                "a process was killed, perhaps because memory ran out; what is done is kept: run the same "
-                "again, with fewer --jobs if it was the memory"
+                "a process was killed, perhaps because memory ran out; what was written is kept: run the same "
+                f"again, with a lower {self._option} if it was the memory"
             ) from e
 
     def _start(self) -> Connection:
@@ -84,7 +85,7 @@ class Workers(Generic[P, R]):
 
 
 @contextmanager
-def _interrupts_held_back() -> Iterator[None]:
+def _interrupts_held_back() -> Generator[None, None, None]:
     """Ctrl-C goes to all processes of a terminal. Those that start now never hear of it: their parent stops them."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -99,7 +100,7 @@ def _interrupts_held_back() -> Iterator[None]:
 
 def _work(do: Callable[[P], R], pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as an exception, so that half-written files are removed
+    signal.signal(signal.SIGTERM, _end)
     Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
@@ -107,6 +108,10 @@ def _work(do: Callable[[P], R], pipe: Connection) -> None:
         except EOFError:
             return
         pipe.send(do(piece))
+
+
+def _end(number: int, frame: object) -> None:
+    sys.exit(1)  # an exception, so that half-written files are removed
 
 
 def _end_with_parent() -> None:
