@@ -42,6 +42,15 @@ def test_samples_to_fit_and_to_check_are_different_ones_of_every_class() -> None
     assert {k: sum(int(LABELS[i]) == k for i in checked) for k in range(3)} == {0: 4, 1: 4, 2: 4}
 
 
+def test_samples_to_check_do_not_grow_with_the_classes() -> None:
+    """Up to 64 of a class, a thousand in all, and one of each where there are more classes than that."""
+    for classes, each in ((4, 64), (64, 16), (2000, 1)):
+        labels = torch.arange(400 * classes) % classes
+        data = TensorDataset(torch.zeros(len(labels), 1), labels)
+        _, check = draw_retained(data, labels, per_class=256, label_key=None, seed=0)
+        assert torch.cat([batch.labels for batch in check]).bincount().tolist() == [each] * classes
+
+
 def test_samples_to_fit_are_not_read_before_they_are_needed() -> None:
     data = Counted()
     fit, check = draw_retained(data, LABELS, per_class=20, label_key=None, seed=0)

@@ -68,14 +68,20 @@ class BudgetedRule(StepRule[RetainedCurvature]):
         return BudgetedStep(model, task.layers, guide, task.watch, budget=self.budget)
 
 
-_DAMPING_SAMPLES = 256
+_DAMPING_SAMPLES, _AT_ONCE = 256, 64
+"""Forgotten samples whose gradient the damping is chosen for, and how many of them are in one backward pass."""
 
 
 def _first_gradients(task: Task) -> dict[str, Tensor]:
     """Those of the forget loss at the original network, whose steps the damping is chosen for."""
     forgotten = task.samples.forget_fit
-    some = forgotten[torch.arange(min(_DAMPING_SAMPLES, len(forgotten)))].for_model(task.original)
-    return forget_gradients(task.original, task.layers, some, task.aims.fit[: len(some)])[1]
+    count = min(_DAMPING_SAMPLES, len(forgotten))
+    total = dict.fromkeys((x.name for x in task.layers), torch.zeros(()))
+    for chosen in torch.arange(count).split(_AT_ONCE):
+        some = forgotten[chosen].for_model(task.original)
+        _, found = forget_gradients(task.original, task.layers, some, task.aims.fit[chosen])
+        total = {name: total[name].to(g) + len(chosen) / count * g for name, g in found.items()}
+    return total
 
 
 def forget_gradients(
