@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from unsc.bench.datasets import Split
 from unsc.bench.speed import explicit
 from unsc.bench.speed.apart import Apart, apart
+from unsc.bench.speed.extrapolate import to_imagenet
 from unsc.bench.speed.images import Synthetic
 from unsc.bench.speed.page import grid, write_page
 from unsc.bench.speed.place import Missing, Place
@@ -224,9 +225,20 @@ def test_the_page(tmp_path: Path) -> None:
     assert "(growth.png)" in text
     assert "| growth | preparation by samples |  | 0.3 exponent | 0.1 to 0.5, 3 | at most 0.2 | **no** |" in text
     assert "old" not in text and f"torch {torch.__version__}" in text
+    assert "| samples | 120 | 240 | 0.30 |" in text
     (folder / "growth.json").write_text("{}")
     with pytest.raises(InvalidData, match="does not hold a row"):
         grid(folder)
+
+
+def test_the_way_to_imagenet() -> None:
+    """1,281 images a class, 1,153 of them learned from in batches of 80, 30 steps; a step on 8 images takes 2 s."""
+    noted = {"seconds_without_samples": 10.0, "seconds_per_sample": 0.5, "samples_to_scale_to": 100.0}
+    noted |= {"preparation": 60.0, "step": 2.0, "sgd": 1.0}
+    about = {"settings": {"title": "A network", "batch_size": 8}}
+    said = to_imagenet(about, [Line("a", "", (60.0,), noted=noted), Line("b", "", (3.0,), unit="GiB")])
+    assert "1,153 are learned from in batches of 80: at most 30 steps in 2 passes" in said
+    assert "the loop 600 s. Together 660 s." in said and "160,146 s" in said and "0.0041 of an epoch" in said
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from unsc.bench.speed.extrapolate import exponents, to_imagenet
 from unsc.bench.speed.plot import draw_growth
 from unsc.bench.speed.row import Line
 from unsc.bench.speed.run import read_rows
@@ -27,24 +28,33 @@ def grid(folder: Path) -> Grid:
 
 
 def write_page(results: Path) -> list[Path]:
-    """Put the table into the page `docs/speed.md` beside the folder of results, and the picture beside the page.
+    """Put the table into the page `docs/speed.md` beside the folder of results, and growth into it and `docs/scale.md`.
 
     They go between `<!-- table -->` and `<!-- end table -->`, and between `<!-- growth -->` and its end. Without rows
-    or such a page nothing is written.
+    or such pages nothing is written.
     """
-    page, folder = results.parent / "docs" / "speed.md", results / "speed"
-    if not page.exists() or not any(folder.glob("*.json")):
+    docs, folder = results.parent / "docs", results / "speed"
+    pages = [page for page in (docs / "speed.md", docs / "scale.md") if page.exists()]
+    if not pages or not any(folder.glob("*.json")):
         return []
-    table = grid(folder).markdown().split("\n")[2:]
-    text = _between("table", "\n".join([*table, "", _about(folder)]), page.read_text())
-    growth = [line for about, found in read_rows(folder) if about["row"] == "growth" for line in found]
-    written = [page]
+    table = "\n".join([*grid(folder).markdown().split("\n")[2:], "", _about(folder)])
+    rows = read_rows(folder)
+    growth = [line for about, found in rows if about["row"] == "growth" for line in found]
+    for page in pages:
+        text = _between("table", table, page.read_text())
+        if growth:
+            text = _between("growth", _growth(growth, rows), text)
+        write_whole(page, lambda p, text=text: p.write_text(text))
     if growth:
-        text = _between("growth", "![How time grows with each factor](growth.png)", text)
-        written.append(page.parent / "growth.png")
-        draw_growth(written[-1], growth)
-    write_whole(page, lambda p: p.write_text(text))
-    return written
+        draw_growth(docs / "growth.png", growth)
+    return [*pages, *([docs / "growth.png"] if growth else [])]
+
+
+def _growth(lines: list[Line], rows: list[tuple[dict[str, Any], list[Line]]]) -> str:
+    """The picture, the exponents, and what they come to for networks and data of ImageNet's size."""
+    picture = "![How time grows with each factor](growth.png)"
+    large = [to_imagenet(about, found) for about, found in rows if "seconds_per_sample" in found[0].noted]
+    return "\n\n".join([picture, exponents(lines), *(["\n".join(large)] if large else [])])
 
 
 def _between(mark: str, new: str, text: str) -> str:
