@@ -40,6 +40,26 @@ def numbers(text: str, option: str) -> list[int]:
         raise InvalidRequest(f"{option} {text!r}; give whole numbers separated by commas, like 3 or 3,5") from None
 
 
+def option_values(text: str | None) -> dict[str, int | float | str]:
+    """Options by name, of a list like "max_passes=4,step=paper"."""
+    found: dict[str, int | float | str] = {}
+    for part in text.split(",") if text else ():
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value) or name in found:
+            raise InvalidRequest(f"--options {text!r}; give each option once, as in max_passes=4,step=paper")
+        found[name] = _value(value)
+    return found
+
+
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def names(text: str | None) -> tuple[str, ...] | None:
     """The names of a list like "a,b"; None if nothing was given."""
     return tuple(name.strip() for name in text.split(",")) if text else None
