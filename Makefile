@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 DATA ?=
+CHECKPOINT ?=
 # One process for each core. PYTEST_ARGS= runs all tests in one.
 PYTEST_ARGS ?= -n auto --dist worksteal
 
@@ -13,13 +14,15 @@ INSTALLED := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs bench clean
+.PHONY: help demo test docs bench steps clean
 
 help:
 	@echo "make demo               run the demo"
 	@echo "make test               lint, check formatting and types, run the tests"
 	@echo "make docs               build the documentation into build/site"
-	@echo "make bench [DATA=dir]   compare the step rules, on the data in dir if given"
+	@echo "make bench [DATA=dir] [CHECKPOINT=file]"
+	@echo "                        measure what a request costs, with the data in dir and the public ResNet-20 if given"
+	@echo "make steps [DATA=dir]   compare the step rules"
 	@echo "make clean              remove the environment, caches and build output"
 	@echo "Another Python: make demo PYTHON=python3.12"
 
@@ -40,6 +43,9 @@ docs: $(INSTALLED)
 	@echo "The documentation is in build/site/index.html"
 
 bench: $(INSTALLED)
+	@$(BIN)/unsc bench speed $(if $(DATA),--folder "$(DATA)") $(if $(CHECKPOINT),--checkpoint "$(CHECKPOINT)")
+
+steps: $(INSTALLED)
 	@$(BIN)/unsc bench steps $(if $(DATA),--folder "$(DATA)")
 
 # The old environment goes first: if it is activated, PYTHON may be its interpreter.

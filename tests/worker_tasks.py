@@ -32,3 +32,8 @@ def semaphores(_: int) -> list[str]:
 def masked(_: int) -> set[int]:
     """The signals that a process has never heard, from its first instruction on."""
     return set(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+
+
+def fill(mib: int) -> dict[str, int]:
+    """Take so much memory for a moment."""
+    return {"filled": len(b"\1" * (mib << 20)) >> 20}

@@ -23,7 +23,7 @@ from unsc.layers import Draw, Layer, observe
 from unsc.logits import check_logits, logits_of
 from unsc.memory import out_of_memory, ran_out
 from unsc.models import editable_layers, working_copy
-from unsc.moments import Moment, Moments
+from unsc.moments import Moment, Moments, precise
 from unsc.progress import Advance, Progress, quiet
 
 NOTHING = Draw(torch.zeros(0, dtype=torch.long), torch.zeros(0))
@@ -158,7 +158,8 @@ def collect_moments(
                 )
             if not layers:
                 layers, frozen = editable_layers(model, batch)
-            collected[label] = collect(model, layers, [batch], into=collected.get(label), chunk_bytes=chunk_bytes)
+            into = collected.setdefault(label, precise(layers))
+            collect(model, layers, [batch], into=into, chunk_bytes=chunk_bytes)
             samples[label] = samples.get(label, 0) + len(batch)
             for _ in range(len(batch)):
                 advance()

@@ -19,6 +19,7 @@ from unsc.checks import is_number, require
 from unsc.collect import collect
 from unsc.layers import Layer, parameters_of
 from unsc.logits import logits_of
+from unsc.moments import precise
 from unsc.progress import Progress
 from unsc.steps.rule import Step, StepRule
 from unsc.steps.subspace import ClassBases, Energy, Merge, NullSpace, NullSpaces, class_basis
@@ -61,7 +62,10 @@ class PaperRule(StepRule[NullSpace | NullSpaces]):
 
             def basis(label: int) -> dict[str, Tensor]:
                 batches = fit.of_class(label)
-                moments = collect(task.original, task.layers, batches, chunk_bytes=task.chunk_bytes, advance=advance)
+                moments = precise(task.layers)
+                collect(
+                    task.original, task.layers, batches, into=moments, chunk_bytes=task.chunk_bytes, advance=advance
+                )
                 return class_basis(moments, self.energy)
 
             if task.request.kind == "classes":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from unsc.cli.bench import fetch, figures, mia, render, steps, tables
+from unsc.cli.bench import fetch, figures, mia, render, speed, steps, tables
 
 app = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures on its data sets.")
 for name, about in tables.TABLES.items():
     app.command(name, help=about)(tables.command(name))
-for name, module in {"steps": steps, "figures": figures, "mia": mia, "fetch": fetch, "render": render}.items():
+OTHERS = {"steps": steps, "speed": speed, "figures": figures, "mia": mia, "fetch": fetch, "render": render}
+for name, module in OTHERS.items():
     app.command(name)(module.command)

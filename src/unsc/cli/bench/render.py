@@ -22,11 +22,17 @@ def command(
 ) -> None:
     """Make the tables and figures from the result files alone."""
     from unsc.bench.figures.shared.make import draw_all
-    from unsc.bench.steps.page import write_page
+    from unsc.bench.speed.page import write_page as write_speed
+    from unsc.bench.steps.page import write_page as write_steps
     from unsc.bench.tables import write_tables
 
     place = out or (_COMMITTED if _COMMITTED.is_dir() else OUT)
     if not place.is_dir():
         raise InvalidRequest(f"there is no folder {place}; measure something first, or name one with --out")
-    for path in (*draw_all(place), write_tables(place), *write_page(place)):  # the page shows the pictures
+    for path in (
+        *draw_all(place),
+        write_tables(place),
+        *write_steps(place),
+        *write_speed(place),
+    ):  # the page shows the pictures
         written(path)

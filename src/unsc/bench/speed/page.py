@@ -1,0 +1,75 @@
+"""The table of `docs/speed.md` and the picture of growth, made from the rows in `results/speed/`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from unsc.bench.speed.plot import draw_growth
+from unsc.bench.speed.row import Line
+from unsc.bench.speed.run import read_rows
+from unsc.compare.grid import Grid
+from unsc.errors import InvalidData
+from unsc.storage.files import write_whole
+
+_HEAD = ("row", "what", "against", "measured", "range, n", "goal", "reached")
+
+
+def grid(folder: Path) -> Grid:
+    """The rows that were measured, as a table."""
+    try:
+        return Grid(
+            "Speed", _HEAD, tuple(tuple(_cells(about, line) for line in lines) for about, lines in read_rows(folder))
+        )
+    except (LookupError, TypeError, ValueError) as e:
+        raise InvalidData(f"a file in {folder} does not hold a row of `unsc bench speed` ({e!r}); remove it") from e
+
+
+def write_page(results: Path) -> list[Path]:
+    """Put the table into the page `docs/speed.md` beside the folder of results, and the picture beside the page.
+
+    They go between `<!-- table -->` and `<!-- end table -->`, and between `<!-- growth -->` and its end. Without rows
+    or such a page nothing is written.
+    """
+    page, folder = results.parent / "docs" / "speed.md", results / "speed"
+    if not page.exists() or not any(folder.glob("*.json")):
+        return []
+    table = grid(folder).markdown().split("\n")[2:]
+    text = _between("table", "\n".join([*table, "", _about(folder)]), page.read_text())
+    growth = [line for about, found in read_rows(folder) if about["row"] == "growth" for line in found]
+    written = [page]
+    if growth:
+        text = _between("growth", "![How time grows with each factor](growth.png)", text)
+        written.append(page.parent / "growth.png")
+        draw_growth(written[-1], growth)
+    write_whole(page, lambda p: p.write_text(text))
+    return written
+
+
+def _between(mark: str, new: str, text: str) -> str:
+    begin, end = f"<!-- {mark} -->", f"<!-- end {mark} -->"
+    return re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n{new}\n{end}", text, flags=re.DOTALL)
+
+
+def _cells(about: dict[str, Any], line: Line) -> tuple[str, ...]:
+    low, high = min(line.values), max(line.values)
+    spread = f"{_number(low)} to {_number(high)}, {len(line.values)}" if len(line.values) > 1 else "1"
+    reached = "" if line.goal is None else "yes" if line.goal.reached(line.value) else "**no**"
+    measured = f"{_number(line.value)} {line.unit}".strip()
+    return about["row"], line.what, line.against, measured, spread, str(line.goal or ""), reached
+
+
+def _about(folder: Path) -> str:
+    """What the rows were measured on and with, each different one once."""
+    machines, makes = {}, {}
+    for about, _ in read_rows(folder):
+        own, made = about["hardware"], about["versions"]
+        processor = own["processor"] or own["machine"]
+        machines[f"{processor}, {own['cores']} cores, {own['threads']} threads, {own['memory_gib']} GiB"] = None
+        makes[f"unsc {made['unsc']} ({made.get('commit', 'no commit')}), torch {made['torch']}"] = None
+    return f"Measured on: {'; '.join(machines)}. With: {'; '.join(makes)}."
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
