@@ -26,7 +26,7 @@ def command(
     metrics: Annotated[str | None, typer.Option(help="Names separated by commas; all possible by default.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
     network: Annotated[str | None, typer.Option(help="Deprecated: --model is the weights then.", hidden=True)] = None,
-    out: Annotated[Path | None, typer.Option(help="File or folder; runs/audit-DATA/MODEL.json by default.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File or folder; runs/audit-DATA/WEIGHTS.json by default.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Measure how well a model has forgotten classes, whatever made it forget."""
