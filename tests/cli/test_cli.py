@@ -109,7 +109,8 @@ def test_an_interrupt_of_what_does_not_resume(command, monkeypatch: pytest.Monke
 def test_an_audit_end_to_end(command, weights: Path) -> None:
     code, out, err = command(
         "audit", "--weights", "original.safetensors", *DIGITS, "--original", "original.pt",
-        "--retrained", "retrained.pt", "--metrics", "retain_test_acc, forget_test_acc,js_forget", "--out", "new/audit.json",
+        "--retrained", "retrained.pt", "--metrics", "retain_test_acc, forget_test_acc,js_forget",
+        "--out", "new/audit.json",
     )  # fmt: skip
     assert (code, err) == (0, "") and "Written to new/audit.json" in out
     assert "\nNot forgotten: " in out

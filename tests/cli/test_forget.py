@@ -179,7 +179,7 @@ def test_records_of_a_user_in_arrays(command: Run, folder: Path) -> None:
     """Found through a column; what unseen samples get is what they should get."""
     generator = np.random.default_rng(1)
     labels = np.arange(60) % 3
-    images = np.stack([pixels(k, generator).transpose(2, 0, 1) for k in labels])
+    images = np.stack([pixels(k, generator).transpose(2, 0, 1) for k in labels.tolist()])
     users = np.array([f"u{i // 4}" for i in range(60)])
     np.savez(folder / "train.npz", x=images, y=labels, user=users)
     (folder / "request.jsonl").write_text('{"user": "u3"}\n{"id": "50"}\n')

@@ -83,7 +83,7 @@ class Ready:
             result = forget(
                 self.model.model,
                 self.data.dataset,
-                labels=self.data.labels,
+                labels=self.data.labels.tolist(),
                 collate_fn=self.data.collate,
                 progress=progress,
                 **asked,
