@@ -15,6 +15,26 @@ DATA = "digits; fashion-mnist, svhn, cifar-10 or cifar-100 in the folder UNSC_DA
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a result that is there already.")]
 """Nothing is overwritten in silence: what was stopped resumes, and anything else is refused without this."""
 
+Model = Annotated[str, typer.Option(help="package.module:factory, or a folder that transformers saved.")]
+Weights = Annotated[
+    Path | None, typer.Option(help="The model's weights: .safetensors, or .pt or .pth with tensors alone.")
+]
+TrainingData = Annotated[
+    str,
+    typer.Option(
+        help="Training data: a folder with one folder of images for each class, .npz, .csv or .parquet, a folder that "
+        "datasets saved, or package.module:dataset."
+    ),
+]
+Transform = Annotated[
+    str | None, typer.Option(help="package.module:function that makes a tensor of an image, a text or an array.")
+]
+Decoders = Annotated[int | None, typer.Option(help="Processes that decode images; by default up to 4, 0 for none.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON in the place of a table.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Load everything, say what would be forgotten, and write nothing.")
+]
+
 
 def default_folder(command: str, data: str) -> Path:
     """Where a command puts what it finds on this data: whatever users run goes to `runs`."""

@@ -9,16 +9,14 @@ import typer
 from rich.console import Console
 
 import unsc
-from unsc.cli.arguments import Overwrite, default_folder, names, numbers, refuse_to_replace, result_file
+from unsc.cli.arguments import Model, Overwrite, Weights, default_folder, names, numbers, refuse_to_replace, result_file
 from unsc.cli.output import note, written
 
 
 def command(
-    model: Annotated[str, typer.Option(help="package.module:factory, or a folder that transformers saved.")],
+    model: Model,
     forgotten: Annotated[str, typer.Option(help="The classes it should have forgotten, separated by commas.")],
-    weights: Annotated[
-        Path | None, typer.Option(help="Weights to audit: .safetensors, or .pt or .pth with tensors alone.")
-    ] = None,
+    weights: Weights = None,
     data: Annotated[str, typer.Option(help="digits, or package.module:function that gives (train, test).")] = "digits",
     original: Annotated[Path | None, typer.Option(help="Weights before unlearning.")] = None,
     retrained: Annotated[Path | None, typer.Option(help="Weights of a network trained without the classes.")] = None,

@@ -7,22 +7,26 @@ from typing import Annotated
 
 import typer
 
-from unsc.cli.arguments import Overwrite, names, option_values, refuse_to_replace
+from unsc.cli.arguments import (
+    Decoders,
+    DryRun,
+    Json,
+    Model,
+    Overwrite,
+    TrainingData,
+    Transform,
+    Weights,
+    names,
+    option_values,
+    refuse_to_replace,
+)
 
 
 def command(
-    model: Annotated[str, typer.Option(help="package.module:factory, or a folder that transformers saved.")],
-    data: Annotated[
-        str,
-        typer.Option(
-            help="Training data: a folder with one folder of images for each class, .npz, .csv or .parquet, a folder "
-            "that datasets saved, or package.module:dataset."
-        ),
-    ],
+    model: Model,
+    data: TrainingData,
     out: Annotated[Path, typer.Option(help="Folder for weights, config and metrics.")],
-    weights: Annotated[
-        Path | None, typer.Option(help="Its weights: .safetensors, or .pt or .pth with tensors alone.")
-    ] = None,
+    weights: Weights = None,
     classes: Annotated[
         str | None, typer.Option(help="Classes to forget, names or numbers separated by commas.")
     ] = None,
@@ -32,18 +36,12 @@ def command(
     validation: Annotated[
         str | None, typer.Option(help="Data that the model was not trained on, of the same kinds as --data.")
     ] = None,
-    transform: Annotated[
-        str | None, typer.Option(help="package.module:function that makes a tensor of an image, a text or an array.")
-    ] = None,
+    transform: Transform = None,
     options: Annotated[str | None, typer.Option(help="Options of unsc.forget, as in max_passes=4,step=paper.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes that decode images; by default up to 4, 0 for none.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Load everything, say what would be forgotten, and write nothing.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in the place of a table.")] = False,
+    workers: Decoders = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Forget classes or records from a model of your own, and say what was reached.
