@@ -28,13 +28,13 @@ CORE = (
     ("moments", "collect", "ranks"),
     ("request", "looks", "duplicates"),
     ("targets",),
-    ("verdict", "validation"),
+    ("verdict", "validation", "history", "loaders"),
     ("watch", "task"),
     ("steps",),
     ("loop", "measures"),
     ("options",),
     ("result", "promises", "reference"),
-    ("run",),
+    ("run", "start"),
     ("api",),
 )
 """Groups of modules and packages of the core. A group may import itself and those before it."""

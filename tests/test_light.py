@@ -28,6 +28,7 @@ OPTIONAL = (
     "PIL",
     "pyarrow",
     "datasets",
+    "cryptography",
 )
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -148,6 +149,7 @@ def test_the_command_without_its_extra_says_so(missing: str) -> None:
         ("demo", "sklearn", "data"),
         ("bench fetch", "pooch", "data"),
         ("bench render", "matplotlib", "figures"),
+        ("verify receipt.json", "cryptography", "release"),
     ],
 )
 def test_a_command_without_its_extra_says_so(words: str, missing: str, extra: str, tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.utils.data import Subset
 
 from unsc.batches import Batch, join
-from unsc.datasets import Data, Source, as_source, batches_of, read, read_labels
+from unsc.datasets import Data, Source, as_source, read, read_labels
 from unsc.errors import HeadOnlyWarning, InvalidData, InvalidRequest, NotForgotten, NotForgottenWarning, listing
 from unsc.forms import Collate
+from unsc.loaders import batches_in, check_parts, request_for, staying
 from unsc.logits import OfOutput
 from unsc.models import count_classes, editable_layers, working_copy
 from unsc.names import numbered
@@ -25,6 +26,7 @@ from unsc.reference import Reference, default_targets, look_around
 from unsc.request import Request, make_request
 from unsc.result import Forgotten
 from unsc.run import carry_out, run, split_for
+from unsc.start import starting_from
 from unsc.steps import Guide, rule_for
 from unsc.steps.budgeted import BudgetedRule
 from unsc.steps.curvature import RetainedCurvature
@@ -36,11 +38,12 @@ from unsc.watch import Watch
 
 
 def forget(
-    model: nn.Module,
+    model: nn.Module | Forgotten,
     dataset: Data,
     *,
     classes: Iterable[int | str] | int | str | None = None,
     indices: Iterable[int] | None = None,
+    gone: Iterable[int | str] | int | str | None = None,
     labels: Iterable[int] | None = None,
     validation: Data | None = None,
     new_labels: Iterable[int | str] | None = None,
@@ -58,6 +61,9 @@ def forget(
     model returns and gives its logits, where it does not return them. `options` are the fields of `Options` and those
     of the step rule. `progress=True` shows a bar. The model that is passed in, and its mode, are left as they are.
 
+    After an earlier request, pass its result in the place of the model, or name the classes that are `gone`: they are
+    no targets, their outputs are held down, and their samples, if the data still has them, neither go nor stay.
+
     For records, `validation` is data that the network was not trained on: what it says of such samples is what it
     should say of the records. `new_labels`, one for each index, are the labels that mislabelled records should have.
 
@@ -67,10 +73,12 @@ def forget(
     began = time.perf_counter()
     chosen = Options.from_keywords(options)
     shown = as_progress(progress)
+    model, lost, history = starting_from(model, gone, data=[dataset], label_key=chosen.label_key)
     source = as_source(dataset, model, label_key=chosen.label_key, collate_fn=collate_fn)
     original = working_copy(model, logits=logits)
     # Before anything is read that takes long.
-    request = _request(model, original, source, classes=classes, indices=indices, new_labels=new_labels)
+    asked = {"classes": classes, "indices": indices, "new_labels": new_labels}
+    request = _request(model, original, source, asked, lost)
     every = _labels(source, labels, shown)
     positions = request.split(every, min_retained=chosen.min_retained)
     unseen = None
@@ -89,6 +97,7 @@ def forget(
         retain_labels=every[positions.retain],
         reference=reference,
         original=original,
+        history=history,
         logits=logits,
         began=began,
         progress=shown,
@@ -97,12 +106,13 @@ def forget(
 
 
 def unlearn(
-    model: nn.Module,
+    model: nn.Module | Forgotten,
     forgotten: Iterable[Any],
     guide: Guide | Mapping[int, NullSpace],
     *,
     retained: Iterable[Any],
     forget: Iterable[int | str] | int | str | None = None,
+    gone: Iterable[int | str] | int | str | None = None,
     validation: Iterable[Any] | None = None,
     logits: OfOutput | None = None,
     strict: bool = False,
@@ -114,24 +124,25 @@ def unlearn(
     The guide is a null space (for records a dict with one for each label) or a retained curvature. `forget` are the
     classes to forget; without it the samples are records. `retained` is a loader of retained samples that the guide was
     not made from: on them retained predictions are checked, and measured. `validation` is one of samples that the
-    network was not trained on, for records. `logits` takes what the model returns and gives its logits, where it does
-    not return them.
+    network was not trained on, for records. `gone` and a former result in the model's place are as in `forget`.
+    `logits` takes what the model returns and gives its logits, where it does not return them.
     """
     began = time.perf_counter()
     known = guide if not isinstance(guide, Mapping) or isinstance(guide, NullSpaces) else NullSpaces(dict(guide))
     chosen = _options_under(known, options)
+    model, lost, history = starting_from(model, gone, data=[forgotten, retained], label_key=chosen.label_key)
     named = None
     if forget is not None:
         named = numbered(forget, model=model, data=[forgotten, retained], label_key=chosen.label_key)
-    check = _batches(retained, "retained", model, chosen.label_key)
-    whole = join(_batches(forgotten, "forgotten", model, chosen.label_key))
+    check = staying(batches_in(retained, "retained", model, chosen.label_key), lost)
+    whole = join(batches_in(forgotten, "forgotten", model, chosen.label_key))
     original = working_copy(model, logits=logits)
     count = count_classes(original, check[0])
-    request = Request.for_records(None, count) if named is None else Request.for_classes(named, count)
+    request = request_for(named, count, lost)
     chosen.check_used(request.kind)
     if request.kind == "classes":
-        _check_parts(request.classes, whole, check)
-    unseen = () if validation is None else tuple(_batches(validation, "validation", model, chosen.label_key))
+        check_parts(request.classes, whole, check)
+    unseen = () if validation is None else tuple(batches_in(validation, "validation", model, chosen.label_key))
     reference = Reference(Validation(unseen))
     completed = chosen.completed(len(whole), targets=default_targets(chosen, request, reference))
     samples = Samples(*split_for(request, whole, completed), RetainFit(_nothing, {}), check, unseen)
@@ -144,6 +155,7 @@ def unlearn(
         partial(_at_hand, known),
         reference=reference,
         original=original,
+        history=history,
         logits=logits,
         began=began,
         progress=shown,
@@ -171,9 +183,9 @@ def retained_curvature(
     forget (all classes `forget`, or records without it), since the damping is the one that serves them best.
     """
     original = working_copy(model, logits=logits)
-    held_out = _batches(check, "check", model, label_key)
-    fit = RetainFit.from_batch(join(_batches(retained, "retained", model, label_key)))
-    gone = join(_batches(forgotten, "forgotten", model, label_key))
+    held_out = batches_in(check, "check", model, label_key)
+    fit = RetainFit.from_batch(join(batches_in(retained, "retained", model, label_key)))
+    gone = join(batches_in(forgotten, "forgotten", model, label_key))
     count = count_classes(original, held_out[0])
     request = Request.for_records(None, count) if forget is None else Request.for_classes(forget, count)
     layers, _ = editable_layers(original, held_out[0])
@@ -206,17 +218,17 @@ def _only_the_head(result: Forgotten) -> str:
 
 
 def _request(
-    model: nn.Module, original: nn.Module, source: Source, *, classes: object, indices: object, new_labels: object
+    model: nn.Module, original: nn.Module, source: Source, asked: Mapping[str, object], gone: Iterable[int]
 ) -> Request:
-    """What is asked for, checked against the model and the size of the data: this reads a few samples."""
+    """What is `asked`, checked against the model and the size of the data: this reads a few samples."""
     if len(source) == 0:
         raise InvalidData("the data set is empty; give the training set the model was trained on")
-    if classes is not None:
-        classes = numbered(classes, model=model, data=[source], label_key=source.form.label_key)
-    if new_labels is not None:
-        new_labels = numbered(new_labels, model=model, data=[source], label_key=source.form.label_key)
+    numbers = dict(asked)
+    for name in ("classes", "new_labels"):
+        if asked[name] is not None:
+            numbers[name] = numbered(asked[name], model=model, data=[source], label_key=source.form.label_key)
     probe = read(source, range(min(4, len(source))))
-    request = make_request(count_classes(original, probe), classes=classes, indices=indices, new_labels=new_labels)
+    request = make_request(count_classes(original, probe), gone=gone, **numbers)
     request.check_positions(len(source))
     return request
 
@@ -241,28 +253,6 @@ def _options_under(guide: Guide, options: dict[str, Any]) -> Options:
                 "leave it out"
             )
     return Options.from_keywords({"step": rule.name, **options})
-
-
-def _batches(loader: Iterable[Any], name: str, model: nn.Module, label_key: str | None) -> list[Batch]:
-    found = list(batches_of(loader, model, label_key=label_key))
-    if not found:
-        raise InvalidRequest(f"the loader {name} gave no sample; it needs at least one")
-    return found
-
-
-def _check_parts(classes: tuple[int, ...], forgotten: Batch, retained: list[Batch]) -> None:
-    """Loaders and request must agree on which classes go and which stay."""
-    go, stay = ({k for batch in part for k in batch.labels.tolist()} for part in ([forgotten], retained))
-    if go != set(classes):
-        raise InvalidRequest(
-            f"forget={list(classes)}, but the loader forgotten holds the classes {listing(sorted(go))}; "
-            "it must hold samples of each class to forget, and of no other"
-        )
-    if stay & set(classes):
-        both = listing(sorted(stay & set(classes)))
-        raise InvalidRequest(
-            f"the loader retained holds samples of class {both}, which is to be forgotten; leave them out"
-        )
 
 
 def _at_hand(guide: Guide, task: Task) -> Guide:

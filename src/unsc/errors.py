@@ -42,6 +42,18 @@ class NotForgotten(UnscError, RuntimeError):
     """A run ended without what was asked for, and the caller wanted that to be an error (`strict=True`)."""
 
 
+class Refused(UnscError):
+    """Nothing was wrong with what was asked, and the answer is no; commands end with exit code 3."""
+
+
+class NotVerified(Refused):
+    """A receipt, or what it is of, is not what was signed."""
+
+
+class NotAllowed(Refused):
+    """The policy forbids it."""
+
+
 class NotForgottenWarning(UserWarning):
     """A run ended without what was asked for; the result says how far it came."""
 

@@ -54,25 +54,30 @@ class Request:
     @classmethod
     def for_classes(cls, classes: object, num_classes: int, *, gone: Iterable[int] = ()) -> Request:
         """A request for whole classes, checked against what the model knows."""
-        chosen, former = tuple(sorted(_integers(classes, "classes"))), tuple(sorted(gone))
-        outside = [k for k in (*chosen, *former) if not 0 <= k < num_classes]
-        if outside:
-            raise InvalidRequest(f"the model has no class {listing(outside)}; its classes are 0 to {num_classes - 1}")
+        chosen, former = tuple(sorted(_integers(classes, "classes"))), _gone(gone, num_classes)
+        _check_classes(chosen, num_classes)
+        if again := sorted({*chosen} & {*former}):
+            raise InvalidRequest(f"class {listing(again)} is forgotten already; leave it out")
         if len({*chosen, *former}) >= num_classes:
             raise InvalidRequest(f"all {num_classes} classes would be forgotten; at least one must stay")
         return cls(num_classes, chosen, gone=former)
 
     @classmethod
-    def for_records(cls, indices: object, num_classes: int, *, new_labels: object = None) -> Request:
+    def for_records(
+        cls, indices: object, num_classes: int, *, new_labels: object = None, gone: Iterable[int] = ()
+    ) -> Request:
         """A request for the samples at `indices` of the training set; None if they are handed over by themselves.
 
         `new_labels`, one for each of them in the same order, are what mislabelled records should have been called.
         """
+        former = _gone(gone, num_classes)
+        if len(former) >= num_classes:
+            raise InvalidRequest(f"all {num_classes} classes are gone; at least one must stay")
         if indices is None:
-            return cls(num_classes)
+            return cls(num_classes, gone=former)
         given = _integers(indices, "indices")
         if new_labels is None:
-            return cls(num_classes, records=tuple(sorted(given)))
+            return cls(num_classes, records=tuple(sorted(given)), gone=former)
         labels = _plain_integers(new_labels, "new_labels")
         if len(labels) != len(given):
             raise InvalidRequest(
@@ -81,8 +86,10 @@ class Request:
         outside = [k for k in labels if not 0 <= k < num_classes]
         if outside:
             raise InvalidRequest(f"new_labels holds {listing(outside)}; the model's classes are 0 to {num_classes - 1}")
+        if forgotten := sorted({*labels} & {*former}):
+            raise InvalidRequest(f"new_labels holds {listing(forgotten)}, which is forgotten already; give others")
         pairs = sorted(zip(given, labels, strict=True))
-        return cls(num_classes, records=tuple(i for i, _ in pairs), new_labels=tuple(k for _, k in pairs))
+        return cls(num_classes, (), tuple(i for i, _ in pairs), former, tuple(k for _, k in pairs))
 
     def with_copies(self, origins: Mapping[int, int]) -> Request:
         """With samples that are copies of records: their positions, with those of the records they are copies of.
@@ -102,17 +109,24 @@ class Request:
 
     @property
     def kept(self) -> Tensor:
-        """True for the classes that stay, bool (num_classes,); for records all of them do."""
+        """True for the classes that are not to be forgotten now, bool (num_classes,); for records all of them.
+
+        Those that are gone are among them: a rise of their outputs is a change of retained predictions.
+        """
         return ~of_classes(torch.arange(self.num_classes), self.classes)
+
+    @property
+    def stays(self) -> Tensor:
+        """True for the classes that the network still knows when the request is carried out, bool (num_classes,)."""
+        return ~of_classes(torch.arange(self.num_classes), (*self.classes, *self.gone))
 
     def removed(self, labels: Tensor) -> Tensor:
         """Which classes forgotten samples with these `labels` (n,) may no longer be given, bool (n, num_classes).
 
-        The classes to forget, or, for a record, its own class.
+        The classes to forget, or, for a record, its own class; and those that are gone.
         """
-        if self.kind == "records":
-            return F.one_hot(labels, self.num_classes).bool()
-        return (~self.kept).to(labels.device).expand(len(labels), self.num_classes)
+        lost = (~self.stays).to(labels.device).expand(len(labels), self.num_classes)
+        return lost | F.one_hot(labels, self.num_classes).bool() if self.kind == "records" else lost
 
     def __repr__(self) -> str:
         if self.classes:
@@ -159,6 +173,8 @@ class Request:
         self.check_positions(len(labels))
         mask = torch.zeros(len(labels), dtype=torch.bool)
         mask[list(self.records)] = True
+        if again := sorted({*labels[mask].tolist()} & {*self.gone}):
+            raise InvalidRequest(f"records of class {listing(again)}, which is forgotten already; leave them out")
         emptied = sorted(set(labels.unique().tolist()) - set(labels[~mask].unique().tolist()))
         if emptied:
             raise InvalidRequest(
@@ -168,16 +184,21 @@ class Request:
 
 
 def make_request(
-    num_classes: int, *, classes: object = None, indices: object = None, new_labels: object = None
+    num_classes: int,
+    *,
+    classes: object = None,
+    indices: object = None,
+    new_labels: object = None,
+    gone: Iterable[int] = (),
 ) -> Request:
     """The request of a caller who names either `classes`, or the `indices` of records and perhaps their labels."""
     if (classes is None) == (indices is None):
         raise InvalidRequest("give either classes=[...] to forget whole classes, or indices=[...] to forget records")
     if classes is None:
-        return Request.for_records(indices, num_classes, new_labels=new_labels)
+        return Request.for_records(indices, num_classes, new_labels=new_labels, gone=gone)
     if new_labels is not None:
         raise InvalidRequest("new_labels are for records, which indices=[...] names; leave them out for classes")
-    return Request.for_classes(classes, num_classes)
+    return Request.for_classes(classes, num_classes, gone=gone)
 
 
 def check_enough(labels: Tensor, least: int = MIN_RETAINED) -> None:
@@ -195,6 +216,20 @@ def check_enough(labels: Tensor, least: int = MIN_RETAINED) -> None:
             f"too few retained samples ({found}); every class that stays needs at least {least}."
             f"{risk if fewest >= 2 else ' Add samples'}"
         )
+
+
+def _gone(classes: Iterable[int], num_classes: int) -> tuple[int, ...]:
+    """Classes that are gone, ascending; none is allowed."""
+    given = list(classes)
+    found = tuple(sorted(set(_plain_integers(given, "gone")))) if given else ()
+    _check_classes(found, num_classes)
+    return found
+
+
+def _check_classes(classes: Iterable[int], num_classes: int) -> None:
+    outside = [k for k in classes if not 0 <= k < num_classes]
+    if outside:
+        raise InvalidRequest(f"the model has no class {listing(outside)}; its classes are 0 to {num_classes - 1}")
 
 
 def _integers(values: object, what: str) -> list[int]:

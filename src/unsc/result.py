@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from unsc.coverage import Coverage
 from unsc.errors import InvalidData, InvalidRequest, listing
+from unsc.history import Past, gone_by
 from unsc.loop import Check, Stopped
 from unsc.measures import RecordMetrics
 from unsc.options import CompletedOptions, Options
@@ -75,6 +76,11 @@ class RunMetrics:
     seconds: float
     records: RecordMetrics | None = None
     """What was measured on records; None for classes."""
+    gone_mass: float | None = None
+    """Mean probability, 0 to 1, of the classes that earlier requests made the network forget, on all samples to check,
+    retained and forgotten; None if there are none."""
+    gone_mass_before: float | None = None
+    """The same before this request."""
 
     def __repr__(self) -> str:
         return (
@@ -123,6 +129,14 @@ class Forgotten:
     request: Request
     guide: Guide
     """The null space or retained curvature that steps were confined by; it can be saved and used again."""
+    history: tuple[Past, ...] = ()
+    """The requests that the network was made to forget by, as far as they are known, this one last."""
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """The classes that are forgotten by now, ascending: those of earlier requests, and of this one if it reached
+        what was asked for."""
+        return tuple(sorted({*self.request.gone, *gone_by(self.history)}))
 
     @property
     def ok(self) -> bool:
@@ -147,6 +161,7 @@ class Forgotten:
             "new_labels": self.request.new_labels or None,
             "num_classes": self.request.num_classes,
             "gone": self.request.gone,
+            "history": [past.to_dict() for past in self.history],
             "versions": versions(),
         }
         with writing(folder):
@@ -177,7 +192,9 @@ class Forgotten:
             given = tuple(config["new_labels"] or ())
             request = Request(config["num_classes"], tuple(classes or ()), positions, tuple(gone), given)
             measured = RunMetrics.from_dict(metrics)
-            return cls(_with_weights(model, weights, folder), measured, metrics["frozen"], options, request, NotSaved())
+            history = tuple(Past.from_dict(past) for past in config["history"])
+            loaded = _with_weights(model, weights, folder)
+            return cls(loaded, measured, metrics["frozen"], options, request, NotSaved(), history)
         except KeyError as e:
             raise InvalidData(f"{folder} has no {e}; it was saved by another version of unsc, or is damaged") from e
 

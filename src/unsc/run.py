@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from unsc.batches import Batch
+from unsc.batches import Batch, join
 from unsc.coverage import coverage, moved
 from unsc.datasets import check_map_style, read_labels, size_of
+from unsc.history import Past
 from unsc.layers import Layer, parameters_of
 from unsc.logits import OfOutput
 from unsc.loop import Outcome, run_loop
@@ -47,6 +48,7 @@ def run(
     retain_labels: Tensor | None = None,
     reference: Reference = NO_REFERENCE,
     original: nn.Module | None = None,
+    history: tuple[Past, ...] = (),
     logits: OfOutput | None = None,
     began: float | None = None,
     progress: Progress = quiet,
@@ -54,9 +56,9 @@ def run(
     """Carry out a request whose forgotten and retained training samples are two map-style data sets.
 
     `retain_labels` (n,) spare reading the retained data set to find its labels; `reference` is what is known of records
-    beyond themselves; `original` is a working copy of the model, if there is one already. `logits` takes what the model
-    returns and gives its logits, where it does not return them. Time counts from `began`, a reading of
-    `time.perf_counter`, if part of the work was done before.
+    beyond themselves; `original` is a working copy of the model, if there is one already; `history` are the requests
+    before this one. `logits` takes what the model returns and gives its logits, where it does not return them. Time
+    counts from `began`, a reading of `time.perf_counter`, if part of the work was done before.
     """
     began = time.perf_counter() if began is None else began
     check_map_style(forget)
@@ -81,6 +83,7 @@ def run(
         lambda task: completed.step.prepare(task, progress),
         reference=reference,
         original=original,
+        history=history,
         logits=logits,
         began=began,
         progress=progress,
@@ -102,6 +105,7 @@ def carry_out(
     *,
     reference: Reference = NO_REFERENCE,
     original: nn.Module | None = None,
+    history: tuple[Past, ...] = (),
     logits: OfOutput | None = None,
     began: float,
     progress: Progress,
@@ -125,7 +129,9 @@ def carry_out(
         outcome, result = replace(outcome, stopped="undone"), _edited(model, working, ())
         final, reached = original, aims.scores
     metrics = _measure(task, final, reached, outcome, step, options.step.name, reference, began)
-    return Forgotten(result, metrics, frozen, options, request, guide)
+    size = len(samples.forget_fit)
+    past = Past.now(request, size, metrics.status, options.to_dict())
+    return Forgotten(result, metrics, frozen, options, request, guide, (*history, past))
 
 
 @torch.no_grad()
@@ -175,7 +181,7 @@ def _measure(
         forget_acc_before=before.known.percent,
         forget_mass=after.mass,
         predicted_kl=step.predicted_kl(task.original, final),
-        retained_kl=task.watch.kl(final),
+        retained_kl=_retained_kl(task, final),
         temperature=task.watch.temperature,
         drift=drifts,
         drift_max=max(drifts.values()),
@@ -183,4 +189,20 @@ def _measure(
         history=outcome.history,
         seconds=time.perf_counter() - began,
         records=records,
+        gone_mass=_gone_mass(task, final),
+        gone_mass_before=_gone_mass(task, task.original),
     )
+
+
+def _retained_kl(task: Task, final: nn.Module) -> float:
+    """Over the classes that stay: those that are gone may get lower than they were."""
+    gone, kept = task.request.gone, task.request.stays
+    return (Watch(task.original, task.samples.retain_check, kept) if gone else task.watch).kl(final)
+
+
+def _gone_mass(task: Task, model: nn.Module) -> float | None:
+    """What a network gives the classes that are gone, on all samples to check."""
+    if not task.request.gone:
+        return None
+    logits = scores_of(model, join([task.samples.forget_check, *task.samples.retain_check])).logits
+    return logits.softmax(dim=1)[:, list(task.request.gone)].sum(dim=1).mean().item()

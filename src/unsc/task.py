@@ -139,7 +139,8 @@ def make_aims(
         unseen = scores_of(original, join(samples.validation))
 
     def targets(scores: Scores) -> Tensor:
-        return rule.make(evidence_of(request, scores, unseen, trained, readout))
+        made = rule.make(evidence_of(request, scores, unseen, trained, readout))
+        return without(made, request.gone)
 
     scores = scores_of(original, samples.forget_fit)
     fit = check = targets(scores)
@@ -147,6 +148,14 @@ def make_aims(
         scores = scores_of(original, samples.forget_check)
         check = targets(scores)
     return Aims(fit, check, rule.goal(request.kind, stop_mass), rule, scores, unseen)
+
+
+def without(targets: Tensor, classes: Sequence[int]) -> Tensor:
+    """Target distributions (n, classes) of which some classes are no part."""
+    if not classes:
+        return targets
+    left = targets.index_fill(1, torch.tensor(classes, device=targets.device), 0.0)
+    return left / left.sum(dim=1, keepdim=True).clamp(min=1e-30)
 
 
 def _to_read(samples: Samples, seed: int) -> tuple[list[Batch], list[Batch], list[Batch], Sequence[Batch]]:

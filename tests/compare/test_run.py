@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny_scenario
 import torch
+from one_process import InThisProcess
 from rich.console import Console
 from torch import nn
 
@@ -29,22 +30,6 @@ DISTANCES = ("js_forget", "js_retain", "agreement_forget", "tug_of_war", "cka_fo
 METRICS = ("retain_test_acc", "forget_test_acc", "forget_train_acc")
 CONFIG = Config("tiny_scenario:make", ("retrain", "finetune", "logit_mask"), 2, 0, 2, 30.0, 2, METRICS)
 QUICK = replace(CONFIG, trials=1, tune_tries=0, shadows=0)
-
-
-class InThisProcess:
-    """Does work at once: a process that starts takes longer than all of it."""
-
-    def __init__(self, do: Callable, count: int) -> None:
-        self.do = do
-
-    def __enter__(self) -> InThisProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def results(self, pieces: Sequence) -> Iterator[tuple]:
-        return ((piece, self.do(piece)) for piece in pieces)
 
 
 class NoProcess:
@@ -393,7 +378,7 @@ def test_chosen_methods_bring_what_they_are_compared_with() -> None:
     known = methods()
     controls = [name for name, m in known.items() if m.control]
     assert controls == ["bias_shift", "head_only", "logit_mask"]
-    assert set(chosen_methods("all")) == set(known)
+    assert set(chosen_methods("all")) == {name for name, m in known.items() if "classes" in m.kinds}
     assert chosen_methods("unsc, finetune") == ("retrain", "unsc", "finetune", *controls)
     assert chosen_methods("unsc[budget=1e-3, stop_mass=0.1],unsc")[1:3] == ("unsc[budget=1e-3, stop_mass=0.1]", "unsc")
     with pytest.raises(InvalidRequest, match="no method 'unsk'; did you mean unsc"):

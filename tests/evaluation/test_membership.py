@@ -13,7 +13,13 @@ from unsc.batches import Batch
 from unsc.bench.datasets import Split
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.evaluation import membership
-from unsc.evaluation.membership import confidence_attack, relative_attack, retained_privacy, shadow_attack
+from unsc.evaluation.membership import (
+    confidence_attack,
+    relative_attack,
+    retained_privacy,
+    shadow_attack,
+    shadow_attack_on_kept_classes,
+)
 from unsc.evaluation.shared.case import Case, Part, References, Shadows
 from unsc.evaluation.shared.metrics import measure
 from unsc.methods.logit_mask import LogitMask
@@ -275,6 +281,36 @@ def test_one_shadow_has_no_variance(shadowed: Case) -> None:
         shadow_attack(replace(shadowed, shadows=few))
 
 
+def test_over_kept_classes_a_mask_hides_nothing(shadowed: Case) -> None:
+    """The forgotten output is left out: the masked original and the original are the same to the attack."""
+    assert shadowed.original is not None
+    plain, masked = (
+        shadow_attack_on_kept_classes(shadowed.of(model))
+        for model in (shadowed.original, LogitMask(shadowed.original, [GONE]))
+    )
+    assert plain == masked
+    assert plain["ulira_kept_auc"].value > 0.6
+    assert plain["ulira_kept_auc"].detail["on_shadows"].keys() >= {plain["ulira_kept_auc"].detail["statistic"]}
+
+
+def test_over_kept_classes_retraining_is_at_chance(shadowed: Case) -> None:
+    """Shadows of retraining against retraining: nothing is to be found. The models are few, and differ as a whole."""
+    train = shadowed.parts["retain_train"]
+    case = replace(
+        retrained_of(shadowed),
+        shadows=Shadows(tuple(memorise(train, 40 + k) for k in range(3)), shadowed.needed("shadows").retrained),
+    )
+    assert shadow_attack_on_kept_classes(case)["ulira_kept_auc"].value == pytest.approx(0.5, abs=0.1)
+
+
+def test_the_attack_over_kept_classes_needs_classes(shadowed: Case) -> None:
+    records = replace(shadowed, request=Request.for_records(None, 10))
+    with pytest.raises(InvalidRequest, match="whole classes only"):
+        shadow_attack_on_kept_classes(records)
+    with pytest.raises(InvalidRequest, match="one class stays"):
+        shadow_attack_on_kept_classes(replace(shadowed, request=Request.for_classes(range(9), 10)))
+
+
 def test_retained_privacy_is_a_difference_to_the_original(of_records: Case) -> None:
     """None for the original itself; for a model that forgot what it memorised less can be told."""
     same = retained_privacy(of_records)["retain_privacy_change"]
@@ -308,7 +344,8 @@ def test_logits_at_the_far_ends_give_finite_values(shadowed: Case) -> None:
     sharp[1].weight.data = 1e4 * torch.eye(10)
     for model in (LogitMask(shadowed.original, [GONE]), sharp):
         case = shadowed.of(model)
-        for attack in (confidence_attack, relative_attack, retained_privacy, shadow_attack):
+        attacks = confidence_attack, relative_attack, retained_privacy, shadow_attack, shadow_attack_on_kept_classes
+        for attack in attacks:
             for value in attack(case).values():
                 numbers = torch.tensor([value.value, value.low or 0.0, value.high or 0.0])
                 assert torch.isfinite(numbers).all()
@@ -346,6 +383,7 @@ def test_what_is_needed_is_declared(of_classes: Case) -> None:
         "retain_privacy_change": "before unlearning.*reference models",
         "ulira_auc": "shadow models.*retrained without",
         "ulira_tpr": "shadow models.*retrained without",
+        "ulira_kept_auc": "shadow models.*retrained without",
     }
     for name, what in lacking.items():
         with pytest.raises(InvalidRequest, match=f"{name} needs .*{what}"):

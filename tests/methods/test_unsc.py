@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import Dataset, Subset, TensorDataset
 
 import unsc as package
-from unsc.methods import Problem, apply, no_recipe
+from unsc.methods import NO_DATA, Problem, apply, no_recipe
 from unsc.methods.shared.registry import find
 from unsc.methods.unsc import unsc
 from unsc.methods.unsc_paper import unsc_paper
@@ -89,3 +89,23 @@ def test_no_room_is_a_result() -> None:
     stuck = apply(find("unsc_paper"), problem, energy=1.0, merge_energy=1.0)
     assert stuck.model is None and "fill every direction" in (stuck.diverged or "")
     assert apply(find("unsc"), problem).model is not None
+
+
+def test_records_are_forgotten_as_by_forget_with_validation(digits_model: nn.Module, digits) -> None:
+    """Bit for bit; the problem's held-out samples are what `validation=` is."""
+    gone, stay = list(range(40)), list(range(40, len(digits.train)))
+    validation = Subset(digits.test, range(200))
+    problem = Problem(
+        digits_model,
+        Request.for_records(gone, 10),
+        Subset(digits.train, gone),
+        Subset(digits.train, stay),
+        seed=3,
+        validation=validation,
+    )
+    ours = unsc(problem)
+    options = {"seed": 3, "least_gain": 0.0, "copies": "ignore"}
+    theirs = package.forget(digits_model, digits.train, indices=gone, validation=validation, **options)
+    assert all(map(torch.equal, ours.model.state_dict().values(), theirs.model.state_dict().values()))
+    without = unsc(replace(problem, validation=NO_DATA))
+    assert not all(map(torch.equal, ours.model.state_dict().values(), without.model.state_dict().values()))

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unsc.errors import InvalidData, InvalidRequest, UnscError
@@ -19,6 +19,7 @@ SHA = "0" * 63
 SAMPLES = {f"{name}/{i}.png": Sample(k, f"{SHA}{i}") for k, name in enumerate(("cat", "dog", "eel")) for i in range(4)}
 MANIFEST = Manifest(
     model="app:net",
+    original="",
     weights=f"{SHA}0",
     data="data",
     class_names=("cat", "dog", "eel"),
@@ -142,6 +143,7 @@ def test_a_digest_is_of_what_is_asked() -> None:
     assert Asked(ids=("a",)).digest(b"s") != Asked(ids=("a",)).digest(b"t")
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from([".csv", ".jsonl"]),
     st.binary(max_size=200) | st.text(max_size=200).map(lambda t: t.encode("utf-8", "replace")),
@@ -154,6 +156,7 @@ def test_no_file_makes_it_fail(tmp_path_factory: pytest.TempPathFactory, suffix:
         assert str(e)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["class", "id", "user"]), st.text(min_size=1, max_size=8)), max_size=5))
 def test_what_is_written_as_json_is_read_as_it_was(tmp_path_factory: pytest.TempPathFactory, pairs: list) -> None:
     lines = "\n".join(json.dumps({name: value}) for name, value in pairs)

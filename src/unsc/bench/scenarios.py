@@ -10,6 +10,7 @@ from torch.utils.data import Dataset, Subset
 
 from unsc.bench.data.shared.image_data import DATA, ImageData
 from unsc.bench.datasets import data_folder
+from unsc.bench.memorising import few_photographs, noisy_digits
 from unsc.bench.presets import split_validation
 from unsc.bench.train import Trained, train
 from unsc.compare.scenarios import Provider, Scenario
@@ -20,8 +21,12 @@ from unsc.request import of_classes
 
 
 def scenarios() -> dict[str, Provider]:
-    """What makes a scenario of each data set, by its name: the entry point `unsc.scenarios` of this package."""
-    return {name: partial(data_scenario, data) for name, data in DATA.all().items()}
+    """What makes a scenario, by its name: the entry point `unsc.scenarios` of this package.
+
+    There is one of each data set, and two whose networks memorise.
+    """
+    of_data = {name: partial(data_scenario, data) for name, data in DATA.all().items()}
+    return {**of_data, "digits-noisy": noisy_digits, "records": few_photographs}
 
 
 def data_scenario(data: ImageData, preset: str | None = None) -> Scenario:

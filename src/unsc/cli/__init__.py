@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from unsc.errors import MissingExtra, UnscError
+from unsc.errors import MissingExtra, Refused, UnscError
 from unsc.extras import need
 
 
@@ -23,7 +23,7 @@ def main() -> None:
         app()
     except UnscError as e:
         complain(str(e))
-        sys.exit(2)
+        sys.exit(3 if isinstance(e, Refused) else 2)
     except OSError as e:  # a full disk, a folder that may not be written to
         complain(f"{e.strerror}: {e.filename}; choose another place" if e.filename else str(e))
         sys.exit(2)

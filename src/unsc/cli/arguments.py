@@ -9,7 +9,10 @@ import typer
 
 from unsc.errors import InvalidRequest
 
-DATA = "digits; fashion-mnist, svhn, cifar-10 or cifar-100 in the folder UNSC_DATA; or package.module:function."
+DATA = (
+    "digits or digits-noisy; fashion-mnist, svhn, cifar-10, cifar-100 or records in the folder UNSC_DATA; or "
+    "package.module:function."
+)
 """The help of an option that names a scenario."""
 
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a result that is there already.")]

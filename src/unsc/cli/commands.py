@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 from typer.core import TyperGroup
 
-from unsc.cli import audit, bench, compare, demo, forget, methods, metrics, tune, version
+from unsc.cli import audit, bench, compare, demo, forget, log, methods, metrics, rollback, show, tune, verify, version
 from unsc.cli.output import stopped
 
 RESUMES = ("tune", "compare", "bench")
@@ -25,7 +25,6 @@ class Commands(TyperGroup):
 
 app = typer.Typer(
     cls=Commands,
-    add_completion=False,
     no_args_is_help=True,
     help="Make a trained classifier forget, and measure how well it did.",
 )
@@ -38,6 +37,10 @@ for name, module in {
     "tune": tune,
     "compare": compare,
     "audit": audit,
+    "verify": verify,
+    "log": log,
+    "show": show,
+    "rollback": rollback,
 }.items():
     app.command(name)(module.command)
 app.add_typer(bench.app, name="bench")

@@ -18,7 +18,9 @@ from unsc.progress import bar
 def command(
     data: Annotated[str, typer.Option(help=DATA)] = "digits",
     methods: Annotated[str, typer.Option(help="all, or names separated by commas.")] = "all",
-    trials: Annotated[int, typer.Option(help="Each has its own seeds and forgets another class.")] = 3,
+    request: Annotated[str, typer.Option(help="What is forgotten: classes, or records drawn at random.")] = "classes",
+    records: Annotated[int | None, typer.Option(help="How many records; a twentieth of the data by default.")] = None,
+    trials: Annotated[int, typer.Option(help="Each has its own seeds and forgets another class or records.")] = 3,
     tune_tries: Annotated[
         int,
         typer.Option("--tune-tries", "--tune-trials", help="How many settings to try for each; 0 for published ones."),
@@ -41,8 +43,19 @@ def command(
 
     if ":" in data:
         import_callable(data)  # its module may register methods
-    config = Config(data, chosen_methods(methods), trials, seed, tune_tries, tune_seconds, shadows, names(metrics))
-    folder = out or default_folder("compare", data)
+    config = Config(
+        data,
+        chosen_methods(methods, request),
+        trials,
+        seed,
+        tune_tries,
+        tune_seconds,
+        shadows,
+        names(metrics),
+        request=request,  # type: ignore[arg-type]
+        records=records,
+    )
+    folder = out or default_folder("compare" if request == "classes" else f"compare-{request}", data)
     finished = compare(config, folder, jobs=jobs, overwrite=overwrite, progress=bar)
     if not finished.measured:
         Console().print(f"All results are in {folder} already; nothing was left to do.", soft_wrap=True)

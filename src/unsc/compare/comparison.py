@@ -14,8 +14,8 @@ from torch import nn
 from torch.utils.data import Dataset, Subset
 
 from unsc.compare.networks import Networks
-from unsc.compare.plan import Config, Training, Trial, trials, tuning
-from unsc.compare.scenarios import Scenario, scenario
+from unsc.compare.plan import Config, Training, Trial, trials, tuning, tuning_request
+from unsc.compare.scenarios import Asked, Scenario, scenario
 from unsc.compare.tuning import Tuned, tune
 from unsc.cost import Cost
 from unsc.datasets import size_of
@@ -45,7 +45,7 @@ class Comparison:
 
     @cached_property
     def trials(self) -> list[Trial]:
-        return trials(self.config, self.scenario.num_classes)
+        return trials(self.config, self.scenario.num_classes, len(self.scenario.labels("train")))
 
     @cached_property
     def networks(self) -> Networks:
@@ -72,13 +72,14 @@ class Comparison:
         """Choose a method's settings on validation data, if there are any to choose."""
         if not self._tunes(method):
             return
-        training, classes = tuning(self.config, self.scenario.num_classes)
-        problem = self._problem(self.networks.load(training)[0], classes, seed=training.seed, gone=())
+        training, _ = tuning(self.config, self.scenario.num_classes)
+        asked = tuning_request(self.config, self.scenario.num_classes, len(self.scenario.labels("train")))
+        problem = self._problem(self.networks.load(training)[0], asked, seed=training.seed, gone=())
         chosen = find(method)
         tune(
             chosen,
             problem,
-            self.scenario.to_choose_by(classes, most=self.config.judge_samples),
+            self.scenario.to_choose_by(asked, most=self.config.judge_samples),
             tries=self.config.tune_tries,
             seconds=self.config.tune_seconds,
             given=self._given(chosen),
@@ -93,18 +94,17 @@ class Comparison:
             return self._given(find(method))
         return Tuned.load(self.tuned_path(method)).best.settings
 
-    def apply(
-        self, method: str, model: nn.Module, classes: Sequence[int], *, seed: int, gone: Sequence[int] = ()
-    ) -> Applied:
-        """Let a method forget `classes` from a network whose classes `gone` were forgotten before."""
+    def apply(self, method: str, model: nn.Module, asked: Asked, *, seed: int, gone: Sequence[int] = ()) -> Applied:
+        """Let a method forget what is `asked` from a network whose classes `gone` were forgotten before."""
         if method == ORIGINAL:
             return Applied(model, {}, Cost(0.0, 0.0), None)
-        problem = self._problem(model, classes, seed=seed, gone=gone)
+        problem = self._problem(model, asked, seed=seed, gone=gone)
         return apply(find(method), problem, **self.settings(method))
 
     def forget(self, trial: Trial, method: str) -> Applied:
         """What a method makes of a trial's original."""
-        return self.apply(method, self.networks.load(trial.original)[0], trial.classes, seed=trial.original.seed)
+        request = trial.request(self.scenario.num_classes)
+        return self.apply(method, self.networks.load(trial.original)[0], request, seed=trial.original.seed)
 
     @property
     def retrains(self) -> bool:
@@ -125,8 +125,8 @@ class Comparison:
         named = {name.removeprefix(prefix): value for name, value in self.config.settings}
         return {name: value for name, value in named.items() if name in method.defaults.keys() - method.decided}
 
-    def _problem(self, model: nn.Module, classes: Sequence[int], *, seed: int, gone: Sequence[int]) -> Problem:
-        problem = self.scenario.problem(model, classes, seed=seed, gone=gone)
+    def _problem(self, model: nn.Module, asked: Asked, *, seed: int, gone: Sequence[int]) -> Problem:
+        problem = self.scenario.problem(model, asked, seed=seed, gone=gone)
         draw = problem.generator()
 
         def some(dataset: Dataset, most: int | None) -> Dataset:

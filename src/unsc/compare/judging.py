@@ -11,11 +11,11 @@ from torch import nn
 
 from unsc.compare.comparison import RETRAIN, Comparison
 from unsc.compare.plan import Trial
+from unsc.compare.scenarios import Asked
 from unsc.errors import Diverged
 from unsc.evaluation.shared.case import Case, Later, References, Shadows
 from unsc.evaluation.shared.metrics import Measured, measure, metrics
 from unsc.methods import Applied
-from unsc.request import Request
 from unsc.storage.files import write_json
 from unsc.storage.versions import versions
 
@@ -39,12 +39,13 @@ class Judge:
             # Without a twin it is the very model that others are compared with, and its distance to that is not known.
             applied = Applied(network if trial.twin else yardstick.needed("retrained"), {}, cost, None)
         else:
-            applied = self.comparison.apply(method, original, trial.classes, seed=trial.original.seed)
+            applied = self.comparison.apply(method, original, yardstick.request, seed=trial.original.seed)
         content: dict[str, Any] = {
             "trial": trial.number,
             "method": method,
             "classes": trial.classes,
             "later": trial.later,
+            **({"records": len(trial.records)} if trial.records else {}),
             "seed": trial.original.seed,
             "settings": applied.settings,
             "noted": applied.noted,
@@ -73,10 +74,11 @@ class Judge:
             here = self.comparison
             original, _ = here.networks.load(trial.original)
             retrained, cost = here.networks.load(trial.retrained) if here.retrains else (None, None)
+            request = trial.request(here.scenario.num_classes)
             self._yardsticks[trial.number] = Case(
                 original,
-                Request.for_classes(trial.classes, here.scenario.num_classes),
-                here.scenario.parts(trial.classes, most=here.config.judge_samples),
+                request,
+                here.scenario.parts(request, most=here.config.judge_samples),
                 original=original,
                 retrained=retrained,
                 references=self._references(trial) if trial.references and here.wants("references") else None,
@@ -93,26 +95,27 @@ class Judge:
             model=model,
             twin=twin,
             shadows=self._shadows(trial, method) if trial.shadow_originals and here.wants("shadows") else None,
-            later=Later(
-                trial.later,
-                lambda model: self._forgotten(method, model, trial.later, seed=trial.original.seed, gone=trial.classes),
-            ),
+            later=self._later(trial, method) if trial.later else None,
             cost=applied.cost,
         )
 
+    def _later(self, trial: Trial, method: str) -> Later:
+        seed, gone = trial.original.seed, trial.classes
+        return Later(trial.later, lambda model: self._forgotten(method, model, trial.later, seed=seed, gone=gone))
+
     def _forgotten(
-        self, method: str, model: nn.Module, classes: Sequence[int], *, seed: int, gone: Sequence[int] = ()
+        self, method: str, model: nn.Module, asked: Asked, *, seed: int, gone: Sequence[int] = ()
     ) -> nn.Module:
-        applied = self.comparison.apply(method, model, classes, seed=seed, gone=gone)
+        applied = self.comparison.apply(method, model, asked, seed=seed, gone=gone)
         if applied.model is None:
             raise Diverged(f"{method} diverged on another network or request: {applied.diverged}")
         return applied.model
 
     def _shadows(self, trial: Trial, method: str) -> Shadows | None:
-        networks = self.comparison.networks
+        networks, request = self.comparison.networks, trial.request(self.comparison.scenario.num_classes)
         try:
             unlearned = tuple(
-                self._forgotten(method, networks.load(shadow)[0], trial.classes, seed=shadow.seed)
+                self._forgotten(method, networks.load(shadow)[0], request, seed=shadow.seed)
                 for shadow in trial.shadow_originals
             )
         except Diverged:
@@ -124,5 +127,6 @@ class Judge:
         size = len(here.scenario.labels("train"))
         saw = torch.stack([reference.chosen(size) for reference in trial.references])
         models = tuple(here.networks.load(reference)[0] for reference in trial.references)
-        judged = here.scenario.positions("train", trial.classes, most=here.config.judge_samples)
+        request = trial.request(here.scenario.num_classes)
+        judged = here.scenario.positions("train", request, most=here.config.judge_samples)
         return References(models, {part: saw[:, chosen] for part, chosen in judged.items()})

@@ -59,6 +59,6 @@ class Networks:
     def _dataset(self, training: Training) -> Dataset:
         data = self.scenario
         if not training.half:
-            return data.without(training.without)
+            return data.without(training.without, training.records)
         chosen = training.chosen(len(data.labels("train")))
         return Subset(data.train, chosen.nonzero().flatten().tolist())

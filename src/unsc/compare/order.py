@@ -13,6 +13,15 @@ _REFERENCES = (ORIGINAL, RETRAIN)
 _OURS = ("unsc", "unsc_paper")
 
 
+def controls_for(request: str) -> list[str]:
+    """The names of what only looks like forgetting, for a request of this kind.
+
+    A network that is fine-tuned on what stays has seen the records, and nothing was done about that.
+    """
+    known = [name for name, method in methods().items() if method.control and request in method.kinds]
+    return known if request == "classes" else ["finetune", *known]
+
+
 class Blocks(NamedTuple):
     """Names of methods, in the order in which the blocks stand below each other."""
 

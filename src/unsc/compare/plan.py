@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 
 from unsc.errors import InvalidRequest
+from unsc.request import Request
 
 _MANY = 1000
 _OLD_NAMES = {"tune_trials": "tune_tries"}
 """Fields of a configuration as they were called up to 0.2.0; files have them still."""
 _T = TypeVar("_T")
+_Kind = Literal["classes", "records"]
+_SHARE = 0.05
+"""Of the training data, if the number of records is not given."""
 
 
 def current_names(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,7 +51,7 @@ class Config:
     """The scenario's name."""
     methods: tuple[str, ...]
     trials: int = 3
-    """Each has its own seeds and forgets another class."""
+    """Each has its own seeds and forgets another class, or other records."""
     seed: int = 0
     tune_tries: int = 30
     """Settings that are tried for each method, on validation data; 0 takes the published ones."""
@@ -69,8 +74,18 @@ class Config:
     judge_samples: int | None = None
     """Metrics are computed on at most this many forgotten and this many retained training samples, and settings are
     chosen on at most this many validation samples of each kind."""
+    request: _Kind = "classes"
+    """What is forgotten: a class, or records of all classes, drawn at random."""
+    records: int | None = None
+    """How many records are forgotten in each trial; by default a twentieth of the training data."""
 
     def __post_init__(self) -> None:
+        if self.request not in get_args(_Kind):
+            raise InvalidRequest(f"request={self.request!r}; give classes or records")
+        if self.request == "records" and self.classes is not None:
+            raise InvalidRequest(f"classes={list(self.classes)} with request='records'; give one of the two")
+        if self.records is not None and (self.request == "classes" or self.records < 5):
+            raise InvalidRequest(f"records={self.records}; give 5 or more, with request='records'")
         for name, least in (("trials", 1), ("tune_tries", 0), ("shadows", 0), ("seed", 0)):
             if getattr(self, name) < least:
                 raise InvalidRequest(f"{name}={getattr(self, name)}; it must be at least {least}")
@@ -95,16 +110,21 @@ class Config:
 
 @dataclass(frozen=True)
 class Training:
-    """One network to train: on all training data, without some classes, or on a random half."""
+    """One network to train: on all training data, without some classes or records, or on a random half."""
 
     seed: int
     without: tuple[int, ...] = ()
     half: bool = False
+    records: tuple[int, ...] = ()
+    """Positions of training samples that are left out, ascending."""
 
     @property
     def key(self) -> str:
         if self.half:
             return f"half-{self.seed}"
+        if self.records:
+            digest = hashlib.sha256(" ".join(map(str, self.records)).encode()).hexdigest()[:8]
+            return f"without-{len(self.records)}-records-{digest}-{self.seed}"
         return f"full-{self.seed}" if not self.without else f"without-{'-'.join(map(str, self.without))}-{self.seed}"
 
     def chosen(self, size: int) -> torch.Tensor:
@@ -115,7 +135,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Trial:
-    """One request: the classes to forget, those of a later request, and the networks to judge with."""
+    """One request: what to forget, the classes of a later request, and the networks to judge with."""
 
     number: int
     classes: tuple[int, ...]
@@ -126,6 +146,14 @@ class Trial:
     shadow_originals: tuple[Training, ...]
     shadow_retrained: tuple[Training, ...]
     references: tuple[Training, ...]
+    records: tuple[int, ...] = ()
+    """The records to forget, as positions in the training data, ascending; then there are no classes."""
+
+    def request(self, num_classes: int) -> Request:
+        """What is to be forgotten."""
+        if self.records:
+            return Request.for_records(self.records, num_classes)
+        return Request.for_classes(self.classes, num_classes)
 
     @property
     def trainings(self) -> Iterator[Training]:
@@ -135,28 +163,33 @@ class Trial:
         yield from (*self.shadow_originals, *self.shadow_retrained, *self.references)
 
 
-def trials(config: Config, num_classes: int) -> list[Trial]:
-    """All trials. The seeds of originals, retrained models, shadows and references never coincide."""
+def trials(config: Config, num_classes: int, samples: int = 0) -> list[Trial]:
+    """All trials. The seeds of originals, retrained models, shadows and references never coincide.
+
+    For records the number of training `samples` must be known.
+    """
     order = _classes(config, num_classes)
+    draws = _draws(config, samples) if config.request == "records" else None
     base = 10_000 * config.seed
     shadow_originals = tuple(Training(base + 3000 + i) for i in range(config.shadows))
     references = tuple(Training(base + 4000 + i, half=True) for i in range(2 * config.shadows))
     made = []
     for number in range(config.trials):
-        classes = config.classes or (order[number % (num_classes - 1)],)
-        turned = [order[(number + 1 + i) % (num_classes - 1)] for i in range(num_classes - 1)] + order[-1:]
-        later = next(k for k in turned if k not in classes)
+        classes, later, records = _asked(config, order, number) if draws is None else ((), (), draws[number])
         made.append(
             Trial(
                 number,
                 classes,
-                (later,),
+                later,
                 original=Training(base + number),
-                retrained=Training(base + 1000 + number, classes),
-                twin=Training(base + 2000 + number, classes) if config.shadows else None,
+                retrained=Training(base + 1000 + number, classes, records=records),
+                twin=Training(base + 2000 + number, classes, records=records) if config.shadows else None,
                 shadow_originals=shadow_originals,
-                shadow_retrained=tuple(Training(base + 5000 + i, classes) for i in range(config.shadows)),
+                shadow_retrained=tuple(
+                    Training(base + 5000 + i, classes, records=records) for i in range(config.shadows)
+                ),
                 references=references,
+                records=records,
             )
         )
     return made
@@ -170,6 +203,35 @@ def tuning(config: Config, num_classes: int) -> tuple[Training, tuple[int, ...]]
     if config.classes is not None:
         return Training(10_000 * config.seed), config.classes
     return Training(10_000 * config.seed + 6000), (_classes(config, num_classes)[-1],)
+
+
+def tuning_request(config: Config, num_classes: int, samples: int = 0) -> Request:
+    """What the network that settings are tuned on forgets; for records, some that no trial has."""
+    if config.request == "records":
+        return Request.for_records(_draws(config, samples)[-1], num_classes)
+    return Request.for_classes(tuning(config, num_classes)[1], num_classes)
+
+
+def _asked(config: Config, order: list[int], number: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The classes of a trial, those of its later request, and no records."""
+    most = len(order) - 1
+    classes = config.classes or (order[number % most],)
+    turned = [order[(number + 1 + i) % most] for i in range(most)] + order[-1:]
+    return classes, (next(k for k in turned if k not in classes),), ()
+
+
+def _draws(config: Config, samples: int) -> list[tuple[int, ...]]:
+    """Records for each trial, and at the end some to tune on; no two draws share one."""
+    each = config.records or round(_SHARE * samples)
+    if each < 5 or (config.trials + 1) * each > samples:
+        raise InvalidRequest(
+            f"{each} records in each of {config.trials} trials, and as many to tune on, cannot be drawn from {samples} "
+            "training samples; give 5 records or more, and fewer trials or records than would use the samples up"
+        )
+    order = torch.randperm(samples, generator=torch.Generator().manual_seed(config.seed)).tolist()
+    # From the front for trials and from the end for tuning, so that more trials leave the others as they are.
+    starts = [*(each * number for number in range(config.trials)), samples - each]
+    return [tuple(sorted(order[start : start + each])) for start in starts]
 
 
 def _classes(config: Config, num_classes: int) -> list[int]:

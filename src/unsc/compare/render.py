@@ -17,13 +17,18 @@ from unsc.storage.files import write_whole
 HEADLINE = (
     "retain_test_acc",
     "forget_test_acc",
+    "records_acc",
+    "loss_attack_auc",
+    "js_records",
     "tug_of_war",
     "js_forget",
     "mia_confidence",
     "rmia_auc",
     "ulira_auc",
+    "ulira_kept_auc",
     "probe_linear",
     "relearn_10",
+    "prompt_forget_acc",
     "rebound",
     "seconds",
 )
@@ -31,10 +36,12 @@ HEADLINE = (
 
 _TITLES = {
     "utility": "Utility",
+    "records": "Records",
     "distance": "Distance to retraining",
     "membership": "Membership",
     "representation": "Representation",
     "relearning": "Relearning",
+    "prompting": "Input prompt",
     "rebound": "Sequential requests",
     "spent": "Cost",
 }
@@ -69,9 +76,10 @@ def legend(chosen: Iterable[Metric], results: Results) -> Grid:
 def report(results: Results, command: str) -> str:
     """Everything as Markdown."""
     known = results.measured()
+    another = "another forgotten class" if results.request == "classes" else "other forgotten records"
     note = (
         f"Made by `{command}`. Mean ± standard deviation over {results.trials} trials, each with its own seeds and "
-        "another forgotten class. The last row says which controls fool the column's metric: the control is nearer to "
+        f"{another}. The last row says which controls fool the column's metric: the control is nearer to "
         "retraining than to the original on it; `all` means that the original itself is as good as retraining there. "
         "`?`: could not be measured; `–`: no result."
     )

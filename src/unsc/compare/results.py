@@ -11,11 +11,14 @@ from statistics import fmean, stdev
 from typing import Any
 
 from unsc.compare.comparison import ORIGINAL, RETRAIN, Comparison, read_result
+from unsc.compare.order import controls_for
 from unsc.evaluation.shared.fooled import fooled_by
 from unsc.evaluation.shared.metrics import Metric, metrics
-from unsc.methods import methods
 from unsc.storage.files import write_json, write_whole
 from unsc.storage.versions import versions
+
+_OF_CLASSES = {"forget_test_acc", "forget_train_acc", "forget_gap"}
+"""The lower the better, for classes; for records `records_acc` and `loss_attack_auc` are in their place."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Results:
     cells: dict[str, list[dict[str, Any]]]
     """By method, one result for each trial that is there."""
     trials: int
+    request: str = "classes"
+    """What was forgotten: `classes` or `records`."""
 
     @classmethod
     def read(cls, comparison: Comparison) -> Results:
@@ -49,7 +54,7 @@ class Results:
             paths = [comparison.result_path(trial, method) for trial in comparison.trials]
             shadows = comparison.config.shadows
             cells[method] = [not_by_itself(read_result(path), shadows) for path in paths if path.exists()]
-        return cls(cells, len(comparison.trials))
+        return cls(cells, len(comparison.trials), comparison.config.request)
 
     def by_trial(self, method: str, metric: str) -> dict[int, float]:
         """The values of a method, by the number of the trial."""
@@ -76,7 +81,7 @@ class Results:
         """Which of the controls fool a metric here, by the trials that the original and retraining both have."""
         original, retrained = (self.by_trial(name, metric.name) for name in (ORIGINAL, RETRAIN))
         both = [trial for trial in original if trial in retrained]
-        controls = {name: self.by_trial(name, metric.name) for name, method in methods().items() if method.control}
+        controls = {name: self.by_trial(name, metric.name) for name in controls_for(self.request)}
         known = {name: [v[t] for t in both] for name, v in controls.items() if all(t in v for t in both)}
         return fooled_by(metric, known, original=[original[t] for t in both], retrained=[retrained[t] for t in both])
 
@@ -87,6 +92,8 @@ class Results:
     def measured(self) -> dict[str, Metric]:
         """The metrics that at least one method has."""
         found = {name for cells in self.cells.values() for cell in cells for name in cell["measured"]["values"]}
+        if self.request == "records":
+            found -= _OF_CLASSES
         return {name: metric for name, metric in metrics().items() if name in found}
 
 

@@ -17,6 +17,7 @@ import torch
 
 from unsc.compare.comparison import ORIGINAL, RETRAIN, Comparison
 from unsc.compare.judging import Judge
+from unsc.compare.order import controls_for
 from unsc.compare.plan import Config, Training, Trial, current_names
 from unsc.errors import InvalidRequest, UnscError, listing, unknown
 from unsc.evaluation.shared.metrics import metrics
@@ -99,11 +100,14 @@ def _name(what: Training | Trial | str) -> str:
     return f"trial {what.number}" if isinstance(what, Trial) else what
 
 
-def chosen_methods(text: str) -> tuple[str, ...]:
-    """`all`, or names separated by commas; the controls and retraining are always among them, to compare with."""
-    known = methods()
+def chosen_methods(text: str, request: str = "classes") -> tuple[str, ...]:
+    """`all`, or names separated by commas; the controls and retraining are always among them, to compare with.
+
+    `all` are those that can carry out a request of this kind; for records, fine-tuning is one of the controls.
+    """
+    known = {name: method for name, method in methods().items() if request in method.kinds}
     named = list(known) if text == "all" else [find(name).name for name in split_names(text)]
-    controls = [name for name, method in known.items() if method.control]
+    controls = controls_for(request)
     return tuple(dict.fromkeys([RETRAIN, *(name for name in named if name not in controls), *controls]))
 
 
@@ -111,7 +115,8 @@ def _check(comparison: Comparison, jobs: int | None) -> None:
     """Refuse what could not be carried out, before anything is written."""
     _ = comparison.trials  # reads the scenario, whose module may register methods
     for name in comparison.config.methods:
-        find(name)
+        if (kind := comparison.config.request) not in find(name).kinds:
+            raise InvalidRequest(f"{name} forgets {listing(find(name).kinds)} only, not {kind}; leave it out")
     known = metrics()
     for name in comparison.config.metrics or ():
         if name not in known:
@@ -141,7 +146,7 @@ def _whole(comparison: Comparison) -> Config:
     path = folder / "config.json"
     if path.exists():
         try:
-            former = current_names(json.loads(path.read_text())["config"])
+            former = {"request": "classes", "records": None} | current_names(json.loads(path.read_text())["config"])
             same = json.loads(json.dumps(config.fixed()))
             other = {k: former.get(k) for k in same if former.get(k) != same[k]}
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, Subset
 
 from unsc.batches import Batch
 from unsc.cost import Cost
-from unsc.datasets import check_map_style, read, read_labels
+from unsc.datasets import check_map_style, read, read_labels, size_of
 from unsc.errors import InvalidData, InvalidRequest, unknown
 from unsc.evaluation.shared.case import Part
 from unsc.loading.code import made_by
@@ -23,6 +23,8 @@ from unsc.progress import Progress, quiet
 from unsc.request import Request, of_classes
 
 Third: TypeAlias = Literal["train", "validation", "test"]
+Asked: TypeAlias = Sequence[int] | Request
+"""The classes to forget, or a request for classes or records."""
 
 _PARTS: dict[Third, tuple[Part, Part]] = {
     "train": ("forget_train", "retain_train"),
@@ -67,48 +69,88 @@ class Scenario:
     def problem(
         self,
         model: nn.Module,
-        classes: Sequence[int],
+        asked: Asked,
         *,
         seed: int,
         gone: Sequence[int] = (),
         progress: Progress = quiet,
     ) -> Problem:
-        """Forget `classes` from a network, whose classes `gone` were forgotten before."""
-        request = Request.for_classes(classes, self.num_classes, gone=gone)
-        forget, retain = (Subset(self.train, part.tolist()) for part in request.split(self.labels("train")))
-        return Problem(model, request, forget, retain, self.recipe, seed, progress)
+        """Forget what is `asked` from a network, whose classes `gone` were forgotten before.
 
-    def without(self, classes: Sequence[int]) -> Dataset:
-        """The training data without some classes."""
+        For records, half of the validation samples come with it; settings are chosen on the rest.
+        """
+        request = asked if isinstance(asked, Request) else Request.for_classes(asked, self.num_classes, gone=gone)
+        forget, retain = (Subset(self.train, part.tolist()) for part in request.split(self.labels("train")))
+        problem = Problem(model, request, forget, retain, self.recipe, seed, progress)
+        if request.kind == "classes":
+            return problem
+        given = self._given().nonzero().flatten().tolist()
+        return replace(problem, validation=Subset(self.validation, given))
+
+    def without(self, classes: Sequence[int], records: Sequence[int] = ()) -> Dataset:
+        """The training data without some classes, or without the `records` at these positions."""
         stay = ~of_classes(self.labels("train"), classes)
+        stay[list(records)] = False
         return Subset(self.train, stay.nonzero().flatten().tolist())
 
-    def parts(self, classes: Sequence[int], *, most: int | None = None) -> dict[Part, Batch]:
+    def parts(self, asked: Asked, *, most: int | None = None) -> dict[Part, Batch]:
         """All samples by third and by whether they are forgotten; of the training data `most` of each at random."""
         thirds: tuple[tuple[Third, int | None], ...] = (("train", most), ("validation", None), ("test", None))
-        return {name: batch for x, n in thirds for name, batch in self.parts_of(x, classes, most=n).items()}
+        return {name: batch for x, n in thirds for name, batch in self.parts_of(x, asked, most=n).items()}
 
-    def parts_of(self, third: Third, classes: Sequence[int], *, most: int | None = None) -> dict[Part, Batch]:
+    def parts_of(self, third: Third, asked: Asked, *, most: int | None = None) -> dict[Part, Batch]:
         """The two parts of a third; the others are not read."""
-        found = self.positions(third, classes, most=most)
+        found = self.positions(third, asked, most=most)
         return {name: read(getattr(self, third), chosen.tolist()) for name, chosen in found.items()}
 
-    def to_choose_by(self, classes: Sequence[int], *, most: int | None = None) -> tuple[Batch, Batch]:
-        """The validation samples that settings are chosen by: retained and forgotten ones, `most` of each."""
-        parts = self.parts_of("validation", classes, most=most)
+    def to_choose_by(self, asked: Asked, *, most: int | None = None) -> tuple[Batch, Batch]:
+        """The samples that settings are chosen by, `most` of each: of validation, retained and forgotten ones.
+
+        For records: validation samples, and the records.
+        """
+        parts = self.parts_of("validation", asked, most=most)
+        if isinstance(asked, Request) and asked.kind == "records":
+            return parts["retain_validation"], self.parts_of("train", asked, most=most)["forget_train"]
         return parts["retain_validation"], parts["forget_validation"]
 
-    def positions(self, third: Third, classes: Sequence[int], *, most: int | None = None) -> dict[Part, Tensor]:
-        """Where the samples of the two parts of a third are, ascending int64."""
+    def positions(self, third: Third, asked: Asked, *, most: int | None = None) -> dict[Part, Tensor]:
+        """Where the samples of the two parts of a third are, ascending int64.
+
+        For records, "forgotten" samples of validation and test are those of the records' classes, and all count as
+        retained; those of validation that methods are given are left out.
+        """
         generator = torch.Generator().manual_seed(0)
-        forgotten = of_classes(self.labels(third), classes)
+        if isinstance(asked, Request) and asked.kind == "records":
+            forgotten, retained = self._alike(third, asked)
+        else:
+            classes = asked.classes if isinstance(asked, Request) else asked
+            forgotten = of_classes(self.labels(third), classes)
+            retained = ~forgotten
 
         def some(mask: Tensor) -> Tensor:
             chosen = mask.nonzero().flatten()
             return chosen[torch.randperm(len(chosen), generator=generator)[:most].sort().values]
 
         forget, retain = _PARTS[third]
-        return {forget: some(forgotten), retain: some(~forgotten)}
+        return {forget: some(forgotten), retain: some(retained)}
+
+    def _given(self) -> Tensor:
+        """Which validation samples methods for records are given: a random half, bool (n,)."""
+        size = size_of(self.validation)
+        order = torch.randperm(size, generator=torch.Generator().manual_seed(0))
+        return torch.zeros(size, dtype=torch.bool).index_fill(0, order[: size // 2], True)
+
+    def _alike(self, third: Third, request: Request) -> tuple[Tensor, Tensor]:
+        """For records: which samples of a third are forgotten or like those, and which are retained; bool (n,)."""
+        train = self.labels("train")
+        goes = torch.zeros(len(train), dtype=torch.bool).index_fill(0, torch.tensor(request.records), True)
+        if third == "train":
+            return goes, ~goes
+        labels = self.labels(third)
+        judged = torch.ones(len(labels), dtype=torch.bool)
+        if third == "validation":
+            judged &= ~self._given()
+        return of_classes(labels, train[goes].unique().tolist()) & judged, judged
 
 
 def scenario(name: str) -> Scenario:

@@ -10,10 +10,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor, nn
+
 from unsc.batches import Batch
 from unsc.errors import InvalidData, InvalidRequest
+from unsc.evaluation.shared.attacks import log_probability
+from unsc.evaluation.shared.roc import roc
 from unsc.extras import need
-from unsc.logits import accuracy
+from unsc.logits import accuracy, all_logits
 from unsc.methods import Method, Problem, apply
 from unsc.models import working_copy
 from unsc.progress import Progress, quiet
@@ -33,7 +38,8 @@ class Try:
     forget_acc: float
     score: float
     """Mean of the share of retained samples that are right and the share of forgotten ones that are not; a product
-    would be 0 for everything that has not begun to forget, and tell the search nothing."""
+    would be 0 for everything that has not begun to forget, and tell the search nothing. For records: mean of the share
+    of unseen samples that are right and of how far an attack by the loss is from telling records from them."""
     seconds: float
     diverged: str | None
 
@@ -84,7 +90,8 @@ def tune(
 ) -> Tuned:
     """Try settings of `method` on `problem`, at most `tries` times and for `seconds`; those `given` stay as they are.
 
-    `validation` are retained and forgotten samples that the network was not trained on. What was tried is written
+    `validation` are retained and forgotten samples that the network was not trained on; for records, samples that it
+    was not trained on, and the records. What was tried is written
     to `path` after every try, and a search that was stopped resumes from there.
     """
     if tries < 1 or seconds <= 0:
@@ -152,4 +159,18 @@ def _try(method: Method, problem: Problem, validation: tuple[Batch, Batch], sett
         return Try(settings, 0.0, 100.0, 0.0, result.cost.seconds, result.diverged)
     model = working_copy(result.model)
     retain, forget = (accuracy(model, part) for part in validation)
-    return Try(settings, retain, forget, (retain + 100 - forget) / 200, result.cost.seconds, None)
+    score = (retain + 100 - forget) / 200
+    if problem.request.kind == "records":
+        score = (retain / 100 + 1 - 2 * abs(_attacked(model, *validation) - 0.5)) / 2
+    return Try(settings, retain, forget, score, result.cost.seconds, None)
+
+
+def _attacked(model: nn.Module, unseen: Batch, records: Batch) -> float:
+    """The AUC of an attack that takes what has a small loss for records."""
+
+    def log_p(batch: Batch) -> Tensor:
+        there = batch.for_model(model)
+        return log_probability(all_logits(model, there), there.labels).cpu()
+
+    with torch.no_grad():
+        return float(roc(log_p(records), log_p(unseen)).auc())

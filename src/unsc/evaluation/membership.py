@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
-from unsc.errors import InvalidData
-from unsc.evaluation.shared import lira
+from unsc.errors import InvalidData, InvalidRequest
+from unsc.evaluation.shared import kept, lira
 from unsc.evaluation.shared.attacks import enough, entropy, into_range, log_odds, log_probability, take_for_outsiders
 from unsc.evaluation.shared.bootstrap import intervals
-from unsc.evaluation.shared.case import Case, Part
+from unsc.evaluation.shared.case import Case, Part, Shadows
 from unsc.evaluation.shared.contest import contest
 from unsc.evaluation.shared.metrics import Metric, Value, measures
 from unsc.evaluation.shared.roc import Roc, roc
@@ -130,35 +132,97 @@ def retained_privacy(case: Case) -> dict[str, Value]:
 )
 def shadow_attack(case: Case) -> dict[str, Value]:
     """Positives: this model's scores. Negatives: all retrained models' on the same samples, drawn together."""
-    shadows, retrained = case.needed("shadows"), case.needed("retrained")
-    fewest = min(len(shadows.unlearned), len(shadows.retrained))
-    if fewest < 2:
-        raise InvalidData(
-            f"there are {len(shadows.unlearned)} unlearned and {len(shadows.retrained)} retrained shadows; "
-            "a variance needs at least 2 of each"
-        )
-    unseen = [m for m in (retrained, case.twin) if m is not None and m is not case.model]
+    shadows, unseen = _attackers(case)
     labels = case.labels("forget_train").cpu()
-    enough(len(labels), "forgotten training samples")
 
     def odds(*models: nn.Module) -> Tensor:
         return torch.stack([log_odds(case.logits("forget_train", model), labels) for model in models])
 
     of_shadows = odds(*shadows.unlearned), odds(*shadows.retrained)
-    judged, size = odds(case.model)[0], len(labels)
-    positives, negatives = lira.attack(judged, odds(*unseen) if unseen else judged[:0].view(0, size), *of_shadows)
+    judged = odds(case.model)[0]
+    scores = lira.attack(judged, odds(*unseen) if unseen else judged[None][:0], *of_shadows)
+    detail = {"variance": lira.spread(_fewest(shadows))}
+    return _told_apart(("ulira_auc", "ulira_tpr"), case, scores, detail)
+
+
+@measures(
+    Metric(
+        "ulira_kept_auc",
+        "U-LiRA kept",
+        "reference",
+        "",
+        "AUC of the attack on predictions over the classes that stay, the forgotten outputs left out of all models, "
+        "between this model with its shadows and retrained ones; whole classes only; 0.5 is chance.",
+        ("shadows", "retrained"),
+    ),
+    Metric(
+        "ulira_kept_tpr",
+        "kept 1%",
+        "reference",
+        "",
+        "Share of forgotten training samples that this attack recognises as unlearned, at a false positive rate of "
+        "1 %.",
+        ("shadows", "retrained"),
+    ),
+)
+def shadow_attack_on_kept_classes(case: Case) -> dict[str, Value]:
+    """Hiding or cutting off a forgotten output changes nothing here: what it hid is what is looked at."""
+    if case.request.kind == "records":
+        raise InvalidRequest("this attack is for whole classes only; use ulira_auc for records")
+    stay = case.request.kept
+    if int(stay.sum()) < 2:
+        raise InvalidRequest("one class stays, and a prediction over it says nothing; at least two must stay")
+    shadows, unseen = _attackers(case)
+
+    def seen(*models: nn.Module) -> dict[str, Tensor]:
+        """By statistic, (models, n, d)."""
+        logits = [case.logits("forget_train", model)[:, stay] for model in models]
+        found = {name: [of(x) for x in logits] for name, of in kept.STATISTICS.items()}
+        return {name: torch.stack(values) for name, values in found.items()}
+
+    unlearned, retrained = seen(*shadows.unlearned), seen(*shadows.retrained)
+    name, tried = kept.strongest(unlearned, retrained)
+    judged = seen(case.model)[name]
+    others = seen(*unseen)[name] if unseen else judged[:0]
+    scores = kept.attack(judged, others, unlearned[name], retrained[name])
+    return _told_apart(("ulira_kept_auc", "ulira_kept_tpr"), case, scores, {"statistic": name, "on_shadows": tried})
+
+
+def _attackers(case: Case) -> tuple[Shadows, list[nn.Module]]:
+    """The shadows, and the retrained models beside them that the judged one is compared with."""
+    shadows, retrained = case.needed("shadows"), case.needed("retrained")
+    if _fewest(shadows) < 2:
+        raise InvalidData(
+            f"there are {len(shadows.unlearned)} unlearned and {len(shadows.retrained)} retrained shadows; "
+            "a variance needs at least 2 of each"
+        )
+    enough(len(case.parts["forget_train"]), "forgotten training samples")
+    return shadows, [m for m in (retrained, case.twin) if m is not None and m is not case.model]
+
+
+def _fewest(shadows: Shadows) -> int:
+    return min(len(shadows.unlearned), len(shadows.retrained))
+
+
+def _told_apart(
+    names: tuple[str, str], case: Case, scores: tuple[Tensor, Tensor], about: Mapping[str, object]
+) -> dict[str, Value]:
+    """AUC and true positive rate of a shadow attack, from the scores that `lira.attack` gives."""
+    (positives, negatives), size = scores, len(case.parts["forget_train"])
+    shadows, unseen = _attackers(case)
     p, n = len(positives) // size, len(negatives) // size
     draw = lambda t: _both(roc(positives, negatives, (t.repeat(1, p), t.repeat(1, n))))  # noqa: E731
-    bounds = intervals(draw, [len(labels)], seed=case.seed)
+    bounds = intervals(draw, [size], seed=case.seed)
+    left_out = len(shadows.retrained) if len(shadows.retrained) > 2 else 0
     detail = {
         "unlearned_shadows": len(shadows.unlearned),
         "retrained_shadows": len(shadows.retrained),
-        "variance": lira.spread(fewest),
-        "retrained_models": len(unseen) + (len(shadows.retrained) if len(shadows.retrained) > 2 else 0),
+        **about,
+        "retrained_models": len(unseen) + left_out,
         "smallest_fpr": 1 / len(negatives),
         "chance": 0.5,
     }
-    return _values(("ulira_auc", "ulira_tpr"), roc(positives, negatives), bounds, len(labels), detail)
+    return _values(names, roc(positives, negatives), bounds, size, detail)
 
 
 def _both(curve: Roc) -> Tensor:

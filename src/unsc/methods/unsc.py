@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from unsc.datasets import as_source
 from unsc.methods.shared.problem import Problem
 from unsc.methods.shared.registry import method
 from unsc.methods.shared.search import Range
 from unsc.options import Options
+from unsc.reference import NO_REFERENCE, Reference
 from unsc.result import Forgotten
 from unsc.run import run
+from unsc.validation import read_validation
 
 
 @method(
@@ -25,15 +28,18 @@ def unsc(
     Mechanism: gradient steps that move forgotten samples to the classes the original network finds most similar, each
     as long as a budget of predicted change of retained predictions allows, until their probability is `stop_mass`.
 
-    Data: forgotten and retained.
+    For records, with held-out samples: they are moved to what the network says of unseen samples, until they are
+    there. Without, away from their labels.
+
+    Data: forgotten and retained; for records held-out samples, if there are any.
 
     Published: the paper's own step and settings are those of `unsc_paper`.
 
     Departures: a curvature, which says what a weight change costs retained predictions, takes the place of the hard
     null space, so that there is always room to move, and no learning rate is needed.
     """
-    # A problem has no validation data, which would say what records should become.
-    targets = None if problem.classes else "soft"
+    # Without held-out samples nothing says what records should become.
+    targets = None if problem.classes or problem.gives("validation") else "soft"
     return carried_out(problem, budget=budget, max_passes=max_passes, stop_mass=stop_mass, targets=targets)
 
 
@@ -44,4 +50,20 @@ def carried_out(problem: Problem, **options: Any) -> Forgotten:
     """
     kept = {} if problem.classes else {"least_gain": 0.0}
     chosen = Options.from_keywords({**options, **kept, "seed": problem.seed})
-    return run(problem.model, problem.request, problem.forget, problem.retain, chosen, progress=problem.progress)
+    return run(
+        problem.model,
+        problem.request,
+        problem.forget,
+        problem.retain,
+        chosen,
+        reference=NO_REFERENCE if problem.classes else _reference(problem),
+        progress=problem.progress,
+    )
+
+
+def _reference(problem: Problem) -> Reference:
+    """The held-out samples of a problem, as far as they are needed."""
+    if not problem.gives("validation"):
+        return NO_REFERENCE
+    source = as_source(problem.validation, problem.model)
+    return Reference(read_validation(source, known=(), num_classes=problem.num_classes, seed=problem.seed))

@@ -11,7 +11,7 @@ from torch import nn
 from unsc.bench.networks.alexnet import AlexNet
 from unsc.bench.networks.allcnn import AllCNN
 from unsc.bench.networks.digits import digits_cnn
-from unsc.bench.networks.resnet import ResNet18, ResNet20
+from unsc.bench.networks.resnet import ResNet8, ResNet18, ResNet20
 from unsc.bench.networks.vgg import VGG11
 from unsc.errors import InvalidRequest, unknown
 from unsc.loading.code import import_callable
@@ -21,6 +21,7 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "alexnet": AlexNet,
     "vgg11": VGG11,
     "allcnn": AllCNN,
+    "resnet8": ResNet8,
     "resnet18": ResNet18,
     "resnet20": ResNet20,
 }

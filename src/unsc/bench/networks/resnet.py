@@ -42,6 +42,9 @@ class _Projected(_Residual):
 class ResNet20(nn.Module):
     """The CIFAR-10 ResNet of He et al. (2016) with 20 layers and widths 16, 32, 64."""
 
+    blocks = 3
+    """Of two convolutions, in each of the three stages."""
+
     def __init__(self, num_classes: int = 10, *, channels: int = 3, width: float = 1.0) -> None:
         super().__init__()
         first, second, third = (scaled(n, width) for n in (16, 32, 64))
@@ -49,7 +52,7 @@ class ResNet20(nn.Module):
         self.bn1 = nn.BatchNorm2d(first)
         stages = [(first, first, 1), (first, second, 2), (second, third, 2)]
         for i, (inputs, outputs, stride) in enumerate(stages, start=1):
-            more = _Residual(outputs, outputs, 1), _Residual(outputs, outputs, 1)
+            more = [_Residual(outputs, outputs, 1) for _ in range(self.blocks - 1)]
             self.add_module(f"layer{i}", nn.Sequential(_Residual(inputs, outputs, stride), *more))
         self.linear = nn.Linear(third, num_classes)
 
@@ -57,6 +60,12 @@ class ResNet20(nn.Module):
         x = torch.relu(self.bn1(self.conv1(x)))
         x = self.get_submodule("layer3")(self.get_submodule("layer2")(self.get_submodule("layer1")(x)))
         return self.linear(x.mean(dim=(2, 3)))
+
+
+class ResNet8(ResNet20):
+    """The same with 8 layers: one block in each stage."""
+
+    blocks = 1
 
 
 class ResNet18(nn.Sequential):

@@ -18,7 +18,7 @@ ALL = "all"
 """Instead of names: the metric cannot even tell the original from retraining."""
 
 
-_SHORT = {"logit_mask": "mask", "bias_shift": "bias", "head_only": "head"}
+_SHORT = {"logit_mask": "mask", "bias_shift": "bias", "head_only": "head", "finetune": "tuned"}
 
 
 def in_words(names: tuple[str, ...] | None) -> str:

@@ -149,5 +149,15 @@ def _load() -> None:
         importlib.import_module(f"unsc.evaluation.{module.name}")
 
 
-_ORDER = ("utility", "distance", "membership", "representation", "relearning", "rebound", "spent")
+_ORDER = (
+    "utility",
+    "records",
+    "distance",
+    "membership",
+    "representation",
+    "relearning",
+    "prompting",
+    "rebound",
+    "spent",
+)
 """The topics in the order in which tables show them; others come after."""

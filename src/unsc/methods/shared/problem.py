@@ -18,7 +18,7 @@ from unsc.request import Request
 
 Recipe: TypeAlias = Callable[[Dataset, int], nn.Module]
 """Trains a new network on a data set with a seed, just as the original was trained."""
-Need: TypeAlias = Literal["forget", "retain", "recipe"]
+Need: TypeAlias = Literal["forget", "retain", "recipe", "validation"]
 """The parts of a problem that a method may or may not need."""
 
 
@@ -29,7 +29,10 @@ class _NoData(Dataset[Any]):
         return 0
 
     def __getitem__(self, index: int) -> NoReturn:
-        raise InvalidRequest("there are no samples; give the problem forget=... and retain=..., two data sets")
+        raise InvalidRequest(
+            "there are no samples; give the problem forget=... and retain=..., two data sets, and "
+            "validation=... where a method asks for it"
+        )
 
     def __repr__(self) -> str:
         return "NO_DATA"
@@ -67,6 +70,8 @@ class Problem:
     recipe: Recipe = no_recipe
     seed: int = 0
     progress: Progress = quiet
+    validation: Dataset = NO_DATA
+    """Samples like the training samples that the network was not trained on: what unseen samples look like to it."""
 
     def copy(self) -> nn.Module:
         """The network to edit: a copy in evaluation mode, so that statistics of batch norm stay as they are."""

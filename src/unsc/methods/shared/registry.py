@@ -41,6 +41,7 @@ _ABOUT_NEEDS: dict[Need, str] = {
     "forget": "the forgotten training samples (forget=...)",
     "retain": "retained training samples (retain=...)",
     "recipe": "a way to train a new network (recipe=...)",
+    "validation": "held-out samples that the network was not trained on (validation=...)",
 }
 
 
