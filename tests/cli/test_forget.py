@@ -218,6 +218,8 @@ def test_data_of_a_users_code(command: Run, folder: Path) -> None:
         (("--classes", "cat", "--options", "max_passes"), "give each option once, as in max_passes=4"),
         (("--classes", "cat", "--options", "max_passes=0"), "allowed is a whole number of at least 1"),
         (("--classes", "cat", "--out", "model.safetensors"), "model.safetensors exists already"),
+        (("--classes", "cat", "--out", "model.safetensors", "--overwrite"), "model.safetensors is a file"),
+        (("--classes", "cat", "--workers", "-1"), "workers=-1; allowed is a whole number of at least 0"),
     ],
 )
 def test_mistakes_are_messages(command: Run, folder: Path, words: tuple[str, ...], said: str) -> None:

@@ -54,9 +54,9 @@ def command(
     from unsc.loading.in_workers import usual_workers
     from unsc.release.asked import read_request
     from unsc.release.once import get_ready
+    from unsc.release.reached import check_replaceable
 
-    if not overwrite:
-        refuse_to_replace(out)
+    (check_replaceable if overwrite else refuse_to_replace)(out)
     ready = get_ready(
         model,
         weights=weights,
