@@ -58,8 +58,10 @@ class Comparison:
         return self.folder / "results" / f"trial-{trial.number}" / f"{method}.json"
 
     def trainings(self) -> list[Training]:
-        """All networks, each once."""
+        """All networks, each once. Those that no metric needs are left out."""
         wanted = [x for trial in self.trials for x in trial.trainings if self.retrains or x is not trial.retrained]
+        if not self.wants("references"):
+            wanted = [x for x in wanted if not x.half]
         if self.config.tune_tries:
             wanted.append(tuning(self.config, self.scenario.num_classes)[0])
         return list({training.key: training for training in wanted}.values())
