@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from unsc.batches import Batch
 from unsc.looks import Look, look_until
-from unsc.progress import Progress, quiet
+from unsc.progress import Progress, Shows, quiet
 from unsc.steps import Step
 from unsc.targets import Evidence, scores_of
 from unsc.task import Task, evidence_of
@@ -91,6 +91,8 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
             look = look_until(model, *checked, partial(goal.refuted, total=len(checked[0])))
             check = _check(look, task.watch.kl_against(model, schedule.max_kl), outcome.steps)
             outcome.history.append(check)
+            if isinstance(advance, Shows):
+                advance.show(forget_acc=check.forget_acc, retained_kl=check.retained_kl)
             outcome.stopped = _verdict(check, schedule, goal.reached(look))
             left = goal.left(look).mean().item()
             if outcome.stopped in ("forgotten", "passes") and left <= least:

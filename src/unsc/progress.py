@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from unsc.extras import need
 
 Advance: TypeAlias = Callable[[], None]
 Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Advance]]
+
+
+@runtime_checkable
+class Shows(Protocol):
+    """What a progress may yield in the place of a plain function: it also shows what is measured on the way."""
+
+    def __call__(self) -> None: ...
+
+    def show(self, *, forget_acc: float, retained_kl: float) -> None:
+        """Percent of the samples to forget that are still known, and the change of retained predictions in nats."""
+        ...
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from unsc.methods.shared import registry
 from unsc.storage.files import save_tensors
 
 TINY = ("--data", "tiny_scenario:make")
-DIGITS = ("--network", "unsc.bench.networks:digits_cnn", "--forgotten", "3")
+DIGITS = ("--model", "unsc.bench.networks:digits_cnn", "--forgotten", "3")
 
 
 @pytest.fixture
@@ -81,9 +81,9 @@ def test_methods_and_metrics_are_listed(command) -> None:
         (("compare", *TINY, "--request", "records", "--records", "2"), "records=2; give 5 or more"),
         (("compare", *TINY, "--request", "records", "--methods", "svd"), "svd forgets classes only, not records"),
         (("compare", *TINY, "--jobs", "-2"), "jobs=-2; it must be at least 1"),
-        (("audit", "--model", "none.pt", *DIGITS), "there is no file none.pt"),
+        (("audit", "--weights", "none.pt", *DIGITS), "there is no file none.pt"),
         (("bench", "render"), "there is no folder runs/results; measure something first"),
-        (("audit", "--model", "none.pt", "--network", "digits_cnn", "--forgotten", "3"), "is not an import path"),
+        (("audit", "--weights", "none.pt", "--model", "digits_cnn", "--forgotten", "3"), "nor an import path"),
     ],
 )
 def test_mistakes_are_messages(command, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
@@ -111,8 +111,9 @@ def test_an_interrupt_of_what_does_not_resume(command, monkeypatch: pytest.Monke
 
 def test_an_audit_end_to_end(command, weights: Path) -> None:
     code, out, err = command(
-        "audit", "--model", "original.safetensors", *DIGITS, "--original", "original.pt", "--retrained", "retrained.pt",
-        "--metrics", "retain_test_acc, forget_test_acc,js_forget", "--out", "new/audit.json",
+        "audit", "--weights", "original.safetensors", *DIGITS, "--original", "original.pt",
+        "--retrained", "retrained.pt", "--metrics", "retain_test_acc, forget_test_acc,js_forget",
+        "--out", "new/audit.json",
     )  # fmt: skip
     assert (code, err) == (0, "") and "Written to new/audit.json" in out
     assert "\nNot forgotten: " in out
@@ -124,11 +125,21 @@ def test_an_audit_end_to_end(command, weights: Path) -> None:
     assert set(content["fooled_by"]["forget_test_acc"]) == {"bias_shift", "head_only", "logit_mask"}
 
 
+def test_an_audit_takes_the_network_as_it_did(command, weights: Path) -> None:
+    """For one more release, with a note that says what to write."""
+    words = ("--network", "unsc.bench.networks:digits_cnn", "--forgotten", "3", "--metrics", "forget_test_acc")
+    code, out, err = command("audit", "--model", "original.pt", *words, "--out", "old.json")
+    assert (code, out.count("Written to old.json")) == (0, 1)
+    assert err.startswith("note: --network is deprecated") and err.endswith("digits_cnn --weights original.pt\n")
+    assert command("audit", "--weights", "original.pt", *DIGITS, *words[4:], "--out", "new.json")[::2] == (0, "")
+    assert (weights / "old.json").read_text() == (weights / "new.json").read_text()
+
+
 def test_an_audit_says_what_was_not_measured(command, weights: Path) -> None:
     """By default all that is possible; on a function's data too."""
     save_tensors(weights / "tiny.safetensors", tiny_scenario.network().state_dict(), {})
     code, out, _ = command(
-        "audit", "--model", "tiny.safetensors", "--network", "tiny_scenario:network", "--forgotten", "1,2", *TINY
+        "audit", "--weights", "tiny.safetensors", "--model", "tiny_scenario:network", "--forgotten", "1,2", *TINY
     )
     assert code == 0 and "Written to runs/audit-tiny_scenario-make/tiny.json" in out
     line = next(x for x in out.splitlines() if "js_forget" in x)
@@ -139,7 +150,7 @@ def test_an_audit_says_what_was_not_measured(command, weights: Path) -> None:
 
 def test_a_result_is_not_overwritten_in_silence(command, weights: Path) -> None:
     """A file or a folder is named; a result in it is refused at once, and replaced if so asked."""
-    words = ("audit", "--model", "original.pt", *DIGITS, "--metrics", "forget_test_acc", "--out", "mine")
+    words = ("audit", "--weights", "original.pt", *DIGITS, "--metrics", "forget_test_acc", "--out", "mine")
     (weights / "mine").mkdir()
     code, out, err = command(*words)
     assert (code, err) == (0, "") and "Written to mine/original.json" in out
@@ -183,14 +194,14 @@ def test_whatever_is_run_goes_to_one_place() -> None:
         (("--metrics", "js_forget"), "the metric js_forget needs a model retrained"),
         (("--metrics", "js_forgt"), "did you mean js_forget?"),
         (("--retrained", "none.pt"), "there is no file none.pt"),
-        (("--network", "unsc.bench.networks:digits_mlp"), "does not fit unsc.bench.networks:digits_mlp"),
-        (("--network", "unsc.bench.networks:network"), "it must work without arguments"),
+        (("--model", "unsc.bench.networks:digits_mlp"), "does not fit unsc.bench.networks:digits_mlp"),
+        (("--model", "unsc.bench.networks:network"), "it must work without arguments"),
         (("--data", "tiny_scenario:network"), "it must return (train, test)"),
         (("--data", "tiny_scenario:make"), "the model cannot take this data"),
     ],
 )
 def test_mistakes_in_an_audit_are_messages(command, weights: Path, words: tuple[str, ...], said: str) -> None:
-    code, out, err = command("audit", "--model", "original.pt", *DIGITS, *words)
+    code, out, err = command("audit", "--weights", "original.pt", *DIGITS, *words)
     assert (code, out) == (2, "") and err.startswith("error: ") and said in err
     assert not (weights / "runs").exists()
 

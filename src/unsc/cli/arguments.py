@@ -18,6 +18,26 @@ DATA = (
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a result that is there already.")]
 """Nothing is overwritten in silence: what was stopped resumes, and anything else is refused without this."""
 
+Model = Annotated[str, typer.Option(help="package.module:factory, or a folder that transformers saved.")]
+Weights = Annotated[
+    Path | None, typer.Option(help="The model's weights: .safetensors, or .pt or .pth with tensors alone.")
+]
+TrainingData = Annotated[
+    str,
+    typer.Option(
+        help="Training data: a folder with one folder of images for each class, .npz, .csv or .parquet, a folder that "
+        "datasets saved, or package.module:dataset."
+    ),
+]
+Transform = Annotated[
+    str | None, typer.Option(help="package.module:function that makes a tensor of an image, a text or an array.")
+]
+Decoders = Annotated[int | None, typer.Option(help="Processes that decode images; by default up to 4, 0 for none.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON in the place of a table.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Load everything, say what would be forgotten, and write nothing.")
+]
+
 
 def default_folder(command: str, data: str) -> Path:
     """Where a command puts what it finds on this data: whatever users run goes to `runs`."""
@@ -41,6 +61,26 @@ def numbers(text: str, option: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise InvalidRequest(f"{option} {text!r}; give whole numbers separated by commas, like 3 or 3,5") from None
+
+
+def option_values(text: str | None) -> dict[str, int | float | str]:
+    """Options by name, of a list like "max_passes=4,step=paper"."""
+    found: dict[str, int | float | str] = {}
+    for part in text.split(",") if text else ():
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value) or name in found:
+            raise InvalidRequest(f"--options {text!r}; give each option once, as in max_passes=4,step=paper")
+        found[name] = _value(value)
+    return found
+
+
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def names(text: str | None) -> tuple[str, ...] | None:

@@ -9,38 +9,42 @@ import typer
 from rich.console import Console
 
 import unsc
-from unsc.cli.arguments import Overwrite, default_folder, names, numbers, refuse_to_replace, result_file
-from unsc.cli.output import written
+from unsc.cli.arguments import Model, Overwrite, Weights, default_folder, names, numbers, refuse_to_replace, result_file
+from unsc.cli.output import note, written
 
 
 def command(
-    model: Annotated[Path, typer.Option(help="Weights to audit: .safetensors, or .pt that holds only tensors.")],
-    network: Annotated[str, typer.Option(help="package.module:callable that makes the network.")],
+    model: Model,
     forgotten: Annotated[str, typer.Option(help="The classes it should have forgotten, separated by commas.")],
+    weights: Weights = None,
     data: Annotated[str, typer.Option(help="digits, or package.module:function that gives (train, test).")] = "digits",
     original: Annotated[Path | None, typer.Option(help="Weights before unlearning.")] = None,
     retrained: Annotated[Path | None, typer.Option(help="Weights of a network trained without the classes.")] = None,
     twin: Annotated[Path | None, typer.Option(help="Weights of a second such network, of another seed.")] = None,
     metrics: Annotated[str | None, typer.Option(help="Names separated by commas; all possible by default.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="File or folder; runs/audit-DATA/MODEL.json by default.")] = None,
+    network: Annotated[str | None, typer.Option(help="Deprecated: --model is the weights then.", hidden=True)] = None,
+    out: Annotated[Path | None, typer.Option(help="File or folder; runs/audit-DATA/WEIGHTS.json by default.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Measure how well a model has forgotten classes, whatever made it forget."""
     from unsc.cli.tables import audit_table, skipped_lines
     from unsc.compare.scenarios import load_data
-    from unsc.loading.weights import make_network
+    from unsc.loading.models import load_model
     from unsc.storage.files import write_json
 
-    path = result_file(out or default_folder("audit", data), f"{model.stem}.json")
+    if network is not None:
+        note(f"--network is deprecated and will be removed; write --model {network} --weights {model}")
+        model, weights = network, Path(model)
+    path = result_file(out or default_folder("audit", data), f"{(weights or Path(model)).stem}.json")
     if not overwrite:
         refuse_to_replace(path)
     train, test = load_data(data)
     others = {"original": original, "retrained": retrained, "twin": twin}
-    models = {name: weights and make_network(network, weights) for name, weights in others.items()}
+    models = {name: file and load_model(model, file).model for name, file in others.items()}
     classes = numbers(forgotten, "--forgotten")
     result = unsc.audit(
-        make_network(network, model),
+        load_model(model, weights).model,
         train,
         test,
         classes=classes,
@@ -50,7 +54,7 @@ def command(
         names=names(metrics),
         seed=seed,
     )
-    write_json(path, {"model": model.name, "forgotten": classes, **result.to_dict()})
+    write_json(path, {"model": (weights or Path(model)).name, "forgotten": classes, **result.to_dict()})
     console = Console()
     console.print(audit_table(result))
     console.print(result.bottom_line, soft_wrap=True, markup=False, highlight=False)

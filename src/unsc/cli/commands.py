@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 from typer.core import TyperGroup
 
-from unsc.cli import audit, bench, compare, demo, log, methods, metrics, rollback, show, tune, verify, version
+from unsc.cli import audit, bench, compare, demo, forget, log, methods, metrics, rollback, show, tune, verify, version
 from unsc.cli.output import stopped
 
 RESUMES = ("tune", "compare", "bench")
@@ -31,6 +31,7 @@ app = typer.Typer(
 app.callback(invoke_without_command=True)(version.command)
 for name, module in {
     "demo": demo,
+    "forget": forget,
     "methods": methods,
     "metrics": metrics,
     "tune": tune,

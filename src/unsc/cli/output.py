@@ -20,6 +20,11 @@ def complain(message: str) -> None:
     Console(stderr=True).print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
+def note(message: str) -> None:
+    """Print a remark, on standard error."""
+    Console(stderr=True).print(f"note: {message}", markup=False, highlight=False, soft_wrap=True)
+
+
 def stopped(*, resumes: bool) -> None:
     """Say, on standard error, what a command that was stopped by Ctrl-C leaves."""
     left = "the same command resumes" if resumes else "nothing was written"

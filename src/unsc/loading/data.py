@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from unsc.checks import is_whole, require
 from unsc.datasets import as_source, read_labels
 from unsc.errors import InvalidData, InvalidRequest, listing, unknown
 from unsc.forms import Collate
@@ -101,6 +102,7 @@ def load_data(
     Images are decoded in `workers` processes; other data needs none. Names of classes are numbered as the model numbers
     them, if it has names. The folder `search` is where modules may be.
     """
+    require("workers", workers, "a whole number of at least 0", is_whole(workers, 0))
     limits = limits or Limits()
     if is_import_path(spec) and not Path(spec).exists():
         if transform is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,11 @@ _FEW = 16
 """Samples for which no process is started."""
 _PIECE = 8
 """Samples that a process is given at a time."""
+
+
+def usual_workers() -> int:
+    """As many processes as there are cores, at most four."""
+    return min(4, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,79 @@
+"""`unsc forget`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unsc.cli.arguments import (
+    Decoders,
+    DryRun,
+    Json,
+    Model,
+    Overwrite,
+    TrainingData,
+    Transform,
+    Weights,
+    names,
+    option_values,
+    refuse_to_replace,
+)
+
+
+def command(
+    model: Model,
+    data: TrainingData,
+    out: Annotated[Path, typer.Option(help="Folder for weights, config and metrics.")],
+    weights: Weights = None,
+    classes: Annotated[
+        str | None, typer.Option(help="Classes to forget, names or numbers separated by commas.")
+    ] = None,
+    ids: Annotated[
+        Path | None, typer.Option(help="Records to forget: CSV or JSON lines with a column id, or a column of users.")
+    ] = None,
+    validation: Annotated[
+        str | None, typer.Option(help="Data that the model was not trained on, of the same kinds as --data.")
+    ] = None,
+    transform: Transform = None,
+    options: Annotated[str | None, typer.Option(help="Options of unsc.forget, as in max_passes=4,step=paper.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
+    workers: Decoders = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Forget classes or records from a model of your own, and say what was reached.
+
+    Exit codes: 0 forgotten, 3 not forgotten (what was measured and what to try is printed), 2 a mistake in what was
+    given, 130 stopped by Ctrl-C.
+    """
+    from unsc.cli.reached import show_reached, show_ready
+    from unsc.cli.view import view
+    from unsc.loading.in_workers import usual_workers
+    from unsc.release.asked import read_request
+    from unsc.release.once import get_ready
+    from unsc.release.reached import check_replaceable
+
+    (check_replaceable if overwrite else refuse_to_replace)(out)
+    ready = get_ready(
+        model,
+        weights=weights,
+        data=data,
+        classes=names(classes),
+        records=None if ids is None else read_request(ids),
+        validation=validation,
+        transform=transform,
+        workers=usual_workers() if workers is None else workers,
+    )
+    chosen = {"seed": seed} | option_values(options)
+    if dry_run:
+        show_ready(ready, as_json=as_json)
+        return
+    with view() as progress:
+        reached = ready.forget(progress=progress, **chosen)
+    reached.save(out, overwrite=overwrite)
+    show_reached(reached, out, as_json=as_json)
+    if not reached.ok:
+        raise typer.Exit(3)

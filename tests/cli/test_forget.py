@@ -1,0 +1,339 @@
+"""`unsc forget` from end to end, on models and data of every kind, and whatever can be wrong with them."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+import unsc
+from unsc import cli
+from unsc.batches import Batch
+from unsc.cli.view import View
+from unsc.datasets import as_source, read
+from unsc.loading.data import LoadedData
+from unsc.release.once import Ready, get_ready
+
+pillow = pytest.importorskip("PIL.Image")
+
+NAMES = ["ant", "bee", "cat"]
+MODULE = """
+import numpy as np
+import torch
+from torch import nn
+
+def build():
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3)
+    )
+
+def smaller():
+    return nn.Linear(2, 3)
+
+def own():
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(60) % 3
+    images = 0.2 * torch.rand(60, 3, 6, 6, generator=generator)
+    images[torch.arange(60), labels] += 0.6
+    return torch.utils.data.TensorDataset(images, labels)
+
+def fails(image):
+    raise ZeroDivisionError("by design")
+"""
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Runs `unsc` with these words in the folder; gives its exit code, output and errors."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["unsc", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        shown = capsys.readouterr()
+        assert "Traceback" not in shown.out + shown.err
+        return int(stop.value.code or 0), shown.out, shown.err
+
+    yield run
+    sys.modules.pop("brought_app", None)
+
+
+def pixels(label: int, generator: np.random.Generator) -> np.ndarray:
+    """A noisy picture, most of it in the colour of its class."""
+    found = generator.integers(0, 60, (6, 6, 3))
+    found[..., label] += 150
+    return found.astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a module, a trained network's weights, and images of three classes to train and to validate."""
+    root = tmp_path_factory.mktemp("trained")
+    (root / "brought_app.py").write_text(MODULE)
+    generator = np.random.default_rng(0)
+    for part, each in (("train", 24), ("test", 8)):
+        for label, name in enumerate(NAMES):
+            (root / part / name).mkdir(parents=True)
+            for i in range(each):
+                pillow.fromarray(pixels(label, generator)).save(root / part / name / f"{i}.png")
+    torch.manual_seed(0)
+    own: dict[str, Any] = {}
+    exec(MODULE, own)
+    save_file(own["build"]().state_dict(), root / "untrained.safetensors")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [*sys.path])
+        loaded = unsc.load_model("brought_app:build", root / "untrained.safetensors", search=root)
+    fit(loaded.model, everything(unsc.load_data(str(root / "train"), model=loaded), loaded.model))
+    save_file(loaded.model.state_dict(), root / "model.safetensors")
+    sys.modules.pop("brought_app", None)
+    return root
+
+
+@pytest.fixture
+def folder(trained: Path, tmp_path: Path) -> Path:
+    """The same files, in a folder of this test's own."""
+    for path in trained.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    return tmp_path
+
+
+def everything(data: LoadedData, model: nn.Module) -> Batch:
+    return read(as_source(data.dataset, model, collate_fn=data.collate), range(len(data)))
+
+
+def logits(model: nn.Module, batch: Batch) -> Tensor:
+    return model(**batch.inputs).logits if isinstance(batch.inputs, dict) else model(batch.inputs)
+
+
+def fit(model: nn.Module, batch: Batch, *, lr: float = 0.03, steps: int = 60) -> None:
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(logits(model, batch), batch.labels).backward()
+        optimizer.step()
+    model.eval()
+
+
+MODEL = ("forget", "--model", "brought_app:build", "--weights", "model.safetensors", "--workers", "0")
+WORDS = (*MODEL, "--data", "train")
+
+
+def test_the_first_five_minutes(command: Run, folder: Path) -> None:
+    """A class by its name: a table, exit code 0, and a folder that can be read back; on the way, plain lines."""
+    code, out, err = command(*WORDS, "--classes", "cat", "--validation", "test", "--out", "runs/first")
+    assert code == 0, err
+    assert "cat: forgotten" in out and "validation accuracy, what goes (%)" in out and "Written to runs/first" in out
+    assert "forgetting: step 4 of at most" in err and "forget accuracy" in err and "\x1b[" not in err
+    found = {path.name for path in (folder / "runs/first").iterdir()}
+    assert found == {"model.safetensors", "metrics.json", "config.json"}
+    original = unsc.load_model("brought_app:build", "model.safetensors")
+    back = unsc.Forgotten.load("runs/first", original.model)
+    assert back.ok and back.request.classes == (2,)
+    test = everything(unsc.load_data("test", model=original), back.model)
+    predicted = logits(back.model, test).argmax(dim=1)
+    assert (predicted[test.labels == 2] != 2).all() and (predicted == test.labels)[test.labels != 2].all()
+    again = command(*WORDS, "--classes", "cat", "--out", "runs/first")
+    assert again[0] == 2 and "runs/first exists already" in again[2] and "--overwrite" in again[2]
+
+
+def test_what_is_not_forgotten_has_an_exit_code(command: Run, folder: Path) -> None:
+    """And says what was measured and what to try; as JSON too, with nothing else on standard output."""
+    few = ("--classes", "0", "--options", "budget=1e-12,max_passes=1,batch_size=32", "--out", "runs/little")
+    code, out, err = command(*WORDS, *few)
+    assert code == 3, err
+    assert "ant: not forgotten" in out and "Try: allow more passes: --options max_passes=4" in out
+    code, out, _ = command(*WORDS, *few, "--overwrite", "--json", "--validation", "test")
+    told = json.loads(out)
+    assert code == 3 and not told["ok"] and told["classes"] == ["ant"] and told["out"] == "runs/little"
+    assert told["validation"]["after"]["retain_acc"] == 100 and told["forget_acc"] > 50
+    (folder / "runs/little/mine.txt").touch()
+    code, _, err = command(*WORDS, *few, "--overwrite")
+    assert code == 2 and "holds mine.txt, which is no part of a result" in err
+
+
+def test_a_dry_run_writes_nothing(command: Run, folder: Path) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    code, out, _ = command(*WORDS, "--classes", "bee,2", "--out", "runs/x", "--dry-run")
+    assert code == 0 and "Whole classes: bee, cat, with 48 of 72 training samples" in out
+    (folder / "ids.csv").write_text("id\nant/3.png\nbee/4.png\n")
+    code, out, _ = command(*WORDS, "--ids", "ids.csv", "--out", "runs/x", "--dry-run", "--json")
+    assert code == 0 and (json.loads(out)["request"], json.loads(out)["samples"]) == ("records", 2)
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*before, "ids.csv"])
+
+
+def test_records_of_a_user_in_arrays(command: Run, folder: Path) -> None:
+    """Found through a column; what unseen samples get is what they should get."""
+    generator = np.random.default_rng(1)
+    labels = np.arange(60) % 3
+    images = np.stack([pixels(k, generator).transpose(2, 0, 1) for k in labels.tolist()])
+    users = np.array([f"u{i // 4}" for i in range(60)])
+    np.savez(folder / "train.npz", x=images, y=labels, user=users)
+    (folder / "request.jsonl").write_text('{"user": "u3"}\n{"id": "50"}\n')
+    words = (*MODEL, "--data", "train.npz", "--ids", "request.jsonl", "--validation", "test", "--json")
+    code, out, err = command(*words, "--out", "runs/records")
+    told = json.loads(out)
+    assert code == (0 if told["ok"] else 3), err
+    assert told["request"] == "records" and told["records"] == 5 and (told["advice"] == []) == told["ok"]
+    assert json.loads((folder / "runs/records/config.json").read_text())["indices"] == [12, 13, 14, 15, 50]
+
+
+def test_data_of_a_users_code(command: Run, folder: Path) -> None:
+    code, out, err = command(*MODEL, "--data", "brought_app:own", "--classes", "1", "--out", "runs/own", "--json")
+    assert code == 0, err
+    assert json.loads(out)["classes"] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--classes", "cow"), "there is no class 'cow'; there are ant, bee, cat"),
+        (("--classes", "7"), "train has no sample of class 7; it has ant, bee, cat"),
+        (("--classes", "ant,bee,cat"), "all 3 classes would be forgotten"),
+        ((), "name either classes or records"),
+        (("--classes", "cat", "--ids", "ids.csv"), "cannot read ids.csv"),
+        (("--ids", "ids.txt"), "ids.txt is not named like a request"),
+        (("--classes", "cat", "--weights", "none.pt"), "there is no file none.pt"),
+        (("--classes", "cat", "--model", "brought_app:smaller"), "does not fit brought_app:smaller"),
+        (("--classes", "cat", "--model", "nowhere"), "neither a folder that is there nor an import path"),
+        (("--classes", "cat", "--data", "nowhere"), "there is no data 'nowhere'"),
+        (("--classes", "cat", "--data", "brought_app.py"), "ends in '.py', which is not known"),
+        (("--classes", "cat", "--transform", "brought_app:fails"), "ZeroDivisionError: by design"),
+        (("--classes", "cat", "--transform", "brought_app:none"), "module brought_app has no 'none'"),
+        (("--classes", "cat", "--validation", "brought_app.py"), "ends in '.py', which is not known"),
+        (("--classes", "cat", "--options", "max_pases=3"), "did you mean max_passes?"),
+        (("--classes", "cat", "--options", "max_passes"), "give each option once, as in max_passes=4"),
+        (("--classes", "cat", "--options", "max_passes=0"), "allowed is a whole number of at least 1"),
+        (("--classes", "cat", "--out", "model.safetensors"), "model.safetensors exists already"),
+        (("--classes", "cat", "--out", "model.safetensors", "--overwrite"), "model.safetensors is a file"),
+        (("--classes", "cat", "--workers", "-1"), "workers=-1; allowed is a whole number of at least 0"),
+    ],
+)
+def test_mistakes_are_messages(command: Run, folder: Path, words: tuple[str, ...], said: str) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    code, out, err = command(*WORDS, "--out", "runs/x", *words)
+    assert (code, out) == (2, "") and said in err and "error: " in err
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_folders_that_are_not_the_models_are_refused(command: Run, folder: Path) -> None:
+    """Two folders of a network with three outputs: nobody knows which is which."""
+    for name in ("ant", "cat"):
+        (folder / "two" / name).mkdir(parents=True)
+        pillow.new("RGB", (6, 6)).save(folder / "two" / name / "0.png")
+    code, _, err = command(*MODEL, "--data", "two", "--classes", "cat", "--out", "runs/x")
+    assert code == 2 and "two has 2 classes (ant, cat), and the model 3 outputs" in err
+
+
+def test_ctrl_c_leaves_nothing(command: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: Ready, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ready, "forget", interrupted)
+    code, out, err = command(*WORDS, "--classes", "cat", "--out", "runs/x")
+    assert (code, out, err) == (130, "", "stopped; nothing was written\n") and not (folder / "runs").exists()
+
+
+def test_the_table_fills() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
+    view = View(console)
+    with view.progress("moments", 7) as advance:
+        advance()
+    with view.progress("forgetting", 64) as advance:
+        advance()
+        advance.show(forget_acc=37.5, retained_kl=0.0123)  # type: ignore[attr-defined]
+        console.print(view.table())
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if "│" in line]
+    assert rows == [["moments", "1/7", "", ""], ["forgetting", "1/64", "37.5 %", "0.0123 nats"]]
+
+
+def test_in_a_notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same in Python, by ids that are named there."""
+    monkeypatch.chdir(folder)
+    ready = get_ready("brought_app:build", weights="model.safetensors", data="train", classes=["cat"])
+    reached = ready.forget(progress=False)
+    assert reached.ok and reached.save("runs/notebook") == Path("runs/notebook")
+    named = get_ready("brought_app:build", weights="model.safetensors", data="train", records=["ant/1.png"])
+    assert named.kind == "records" and named.records == (ready.data.ids.index("ant/1.png"),)
+    sys.modules.pop("brought_app", None)
+
+
+COLOURS = ["red", "green", "blue"]
+TOKENS = ["[PAD]", "[UNK]", *COLOURS, "the", "is", "very", "sky", "grass", "rose"]
+
+
+def sentence(i: int) -> str:
+    return " ".join(["the", TOKENS[8 + i % 3], "is", *["very"] * (i % 4), COLOURS[i % 3]])
+
+
+def test_a_text_classifier_of_transformers(command: Run, folder: Path) -> None:
+    """From a table to a folder that `from_pretrained` loads, with its tokenizer; CSV and Parquet."""
+    transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    words = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({word: i for i, word in enumerate(TOKENS)}, unk_token="[UNK]")
+    )
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]")
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=len(TOKENS), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=16, initializer_range=0.2, num_labels=3, id2label=dict(enumerate(COLOURS)),
+    )  # fmt: skip
+    model = transformers.BertForSequenceClassification(config)
+    for each in (model, tokenizer):
+        each.save_pretrained(folder / "text")
+    rows = {"text": [sentence(i) for i in range(90)], "label": [COLOURS[i % 3] for i in range(90)]}
+    lines = [f"{text},{label}" for text, label in zip(rows["text"], rows["label"], strict=True)]
+    (folder / "train.csv").write_text("\n".join(["text,label", *lines]))
+    parquet.write_table(arrow.table(rows), folder / "train.parquet")
+    loaded = unsc.load_model("text")
+    fit(loaded.model, everything(unsc.load_data("train.csv", model=loaded), loaded.model), lr=0.01)
+    loaded.save("trained", loaded.model)
+    code, _, err = command(
+        "forget", "--model", "trained", "--data", "train.parquet", "--classes", "green", "--out", "runs/text"
+    )
+    assert code == 0, err
+    back = transformers.AutoModelForSequenceClassification.from_pretrained("runs/text/model").eval()
+    reader = transformers.AutoTokenizer.from_pretrained("runs/text/model")
+    inputs = reader(rows["text"][:9], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        said = [back.config.id2label[k] for k in back(**inputs).logits.argmax(dim=1).tolist()]
+    assert "green" not in said and [said[i] for i in (0, 2, 3, 5)] == ["red", "blue", "red", "blue"]
+
+
+def test_an_image_classifier_of_transformers(command: Run, folder: Path) -> None:
+    """Its processor makes the inputs; names are those of the folders, since it has none of its own."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, image_size=6, patch_size=3,
+        num_labels=3,
+    )  # fmt: skip
+    transformers.ViTForImageClassification(config).save_pretrained(folder / "vit")
+    transformers.ViTImageProcessorPil(size={"height": 6, "width": 6}).save_pretrained(folder / "vit")
+    loaded = unsc.load_model("vit")
+    fit(loaded.model, everything(unsc.load_data("train", model=loaded), loaded.model), lr=0.01, steps=40)
+    loaded.save("trained", loaded.model)
+    code, _, err = command(
+        "forget", "--model", "trained", "--data", "train", "--classes", "bee", "--out", "runs/vit", "--workers", "0"
+    )
+    assert code == 0, err
+    back = unsc.load_model("runs/vit/model")
+    test = everything(unsc.load_data("test", model=back), back.model)
+    predicted = logits(back.model, test).argmax(dim=1)
+    assert (predicted[test.labels == 1] != 1).all() and (predicted == test.labels)[test.labels != 1].all()
