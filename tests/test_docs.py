@@ -157,7 +157,7 @@ _COLOURS = {"ant": (40, 0, 0), "bee": (0, 40, 0), "cat": (0, 0, 40), "dog": (40,
 
 
 def _image_folder(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
-    """`app/net.py`, `model.safetensors`, and `data/train` and `data/test` with small pictures, each tinted faintly by its class."""
+    """`app/net.py`, `model.safetensors`, and in `data/` pictures to train and to test, tinted faintly by class."""
     image = pytest.importorskip("PIL.Image")
     generator = torch.Generator().manual_seed(0)
     (folder / "app").mkdir()
