@@ -62,8 +62,8 @@ class DroppedOutputs:
         inner, rewrap = unwrapped(model)
         result = copy.deepcopy(inner)
         layer = self._layer(result)
-        weight, bias = layer.weight.detach(), layer.bias
-        known = weight.new_zeros(len(self.kept)) if bias is None else bias.detach()
+        weight, bias = layer.weight.detach(), _bias(layer)
+        known = weight.new_zeros(len(self.kept)) if bias is None else bias
         where = torch.tensor(self.kept, device=weight.device)
         rows = weight.new_zeros(self.num_classes, layer.in_features).index_copy(0, where, weight)
         level = known.new_full((self.num_classes,), _OUT_OF_REACH).index_copy(0, where, known)
@@ -91,7 +91,12 @@ _FITTING = "give a network of the kind that forgot"
 
 def _take(layer: nn.Linear, kept: tuple[int, ...]) -> None:
     where = torch.tensor(kept, device=layer.weight.device)
-    _set(layer, layer.weight.detach()[where], None if layer.bias is None else layer.bias.detach()[where])
+    bias = _bias(layer)
+    _set(layer, layer.weight.detach()[where], None if bias is None else bias[where])
+
+
+def _bias(layer: nn.Linear) -> torch.Tensor | None:
+    return layer.state_dict().get("bias")
 
 
 def _set(layer: nn.Linear, weight: torch.Tensor, bias: torch.Tensor | None) -> None:

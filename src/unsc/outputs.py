@@ -7,6 +7,7 @@ nearest to the lowest score of the classes that stay, on retained samples. Nothi
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 
 import torch
@@ -59,19 +60,15 @@ def settled(task: Task, result: nn.Module, final: nn.Module, head: Head, lost: I
     """
     lost = list(lost)  # a tuple would be an index of several dimensions
     own = Head(head.path, _linear(final, head.path))
-    before = _mass(task, final, lost)
-    rows = own.layer.weight.clone(), None if own.layer.bias is None else own.layer.bias.clone()
+    before, rows = _mass(task, final, lost), copy.deepcopy(own.layer.state_dict())
     settle(final, own, lost, task.request.stays, task.samples.retain_check)
     after = _mass(task, final, lost)
     if not after < before:
-        own.layer.weight.copy_(rows[0])
-        if rows[1] is not None:
-            own.layer.bias.copy_(rows[1])
+        own.layer.load_state_dict(rows)
         return None
-    layer = _linear(unwrapped(result).inner, head.path)
-    layer.weight[lost] = own.layer.weight[lost].to(layer.weight)
-    if layer.bias is not None:
-        layer.bias[lost] = own.layer.bias[lost].to(layer.bias)
+    found = own.layer.state_dict()
+    for name, parameter in _linear(unwrapped(result).inner, head.path).named_parameters():
+        parameter[lost] = found[name][lost].to(parameter)
     return after
 
 
@@ -85,7 +82,7 @@ def settle(model: nn.Module, head: Head, lost: list[int], stays: Tensor, retaine
     rows = torch.cat([batch.inputs for batch in head_inputs(model, head, retained)]).to(layer.weight)
     lowest = layer(rows)[:, stays.to(rows.device)].min(dim=1).values.double()
     rows = rows.double()
-    if layer.bias is None:
+    if "bias" not in dict(layer.named_parameters()):
         layer.weight[lost] = _fitted(rows, lowest, _WITHOUT_BIAS).to(layer.weight)
         return
     centre, level = rows.mean(dim=0), lowest.mean()
