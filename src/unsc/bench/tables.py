@@ -75,8 +75,8 @@ def ablation(data: str, found: Sequence[Result]) -> str:
 
 
 def multiclass(data: str, found: Sequence[Result]) -> str:
-    """By the number of classes."""
-    chosen = [result for result in found if result.table == "multiclass"]
+    """By the number of classes, with a retrained network or without."""
+    chosen = [result for result in found if result.table in ("multiclass", "several")]
     rows = []
     for count in sorted({len(result.classes) for result in chosen}):
         for method in ("original", "retrain", "unsc_paper", "unsc", "logit_mask"):

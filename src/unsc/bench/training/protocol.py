@@ -40,8 +40,8 @@ class Protocol:
     None: train to the end, and return the last weights."""
     augmentation: Augmentation = "none"
     precision: Precision = "float32"
-    """What the network computes in. "bfloat16" halves the time on processors that have instructions for it: convolutions
-    and linear layers round their inputs (autocast), weights and their updates stay float32."""
+    """What the network computes in. "bfloat16" halves the time on processors with instructions for it: convolutions and
+    linear layers round their inputs (autocast), while weights and their updates stay float32."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "lr", "factor"):
