@@ -131,7 +131,7 @@ def comparison(tmp_path: Path) -> Comparison:
                 "cost": {"seconds": 9.0, "peak_mib": 1.0, "cpu_seconds": 2.0 + trial.number},
                 "diverged": "the loss became nan" if method == "ssd" else None,
                 "measured": {"values": {k: {"value": v, "n": 5} for k, v in values.items()}, "skipped": {}},
-                "versions": {},
+                "versions": {"unsc": "0.3.0"},
             }
             write_json(comparison.result_path(trial, method), content)
     return comparison
