@@ -48,7 +48,7 @@ class Result:
     @property
     def version(self) -> str:
         """The version of this package that measured it; "unknown" if the file does not say."""
-        return self.content["versions"].get("unsc", "unknown")
+        return self.content.get("versions", {}).get("unsc", "unknown")
 
     @property
     def attack_accuracy(self) -> float | None:
