@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from unsc.cli.bench import fetch, figures, mia, render, sequences, speed, steps, tables
+from unsc.cli.bench import fetch, figures, mia, networks, render, sequences, speed, steps, tables
 
 app = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures on its data sets.")
 for name, about in tables.TABLES.items():
@@ -15,6 +15,7 @@ OTHERS = {
     "speed": speed,
     "figures": figures,
     "mia": mia,
+    "networks": networks,
     "fetch": fetch,
     "render": render,
 }
