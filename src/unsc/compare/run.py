@@ -29,6 +29,8 @@ from unsc.workers import Workers
 
 _PARTS = ("models", "tuned", "results", "report.md", "scorecard.png", "results.json", "results.csv", "config.json")
 """All that a comparison writes into its folder."""
+_FORMER: dict[str, Any] = {"request": "classes", "records": None, "later": 1}
+"""What a configuration means that was written before it had these."""
 _ELSEWHERE = "name another folder with --out, or replace it with --overwrite"
 
 
@@ -146,7 +148,9 @@ def _whole(comparison: Comparison) -> Config:
     path = folder / "config.json"
     if path.exists():
         try:
-            former = {"request": "classes", "records": None} | current_names(json.loads(path.read_text())["config"])
+            former = {"request": "classes", "records": None, "later": 1} | current_names(
+                json.loads(path.read_text())["config"]
+            )
             same = json.loads(json.dumps(config.fixed()))
             other = {k: former.get(k) for k in same if former.get(k) != same[k]}
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
