@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from unsc.batches import Batch, join
 from unsc.datasets import Data, Source, as_source, read, read_labels
 from unsc.errors import HeadOnlyWarning, InvalidData, InvalidRequest, NotForgotten, NotForgottenWarning, listing
 from unsc.forms import Collate
+from unsc.history import Past, asked_in
 from unsc.loaders import batches_in, check_parts, request_for, staying
 from unsc.logits import OfOutput
 from unsc.models import count_classes, editable_layers, working_copy
@@ -80,6 +82,7 @@ def forget(
     asked = {"classes": classes, "indices": indices, "new_labels": new_labels}
     request = _request(model, original, source, asked, lost)
     every = _labels(source, labels, shown)
+    request = _without_deleted(request, history, every)
     positions = request.split(every, min_retained=chosen.min_retained)
     unseen = None
     if validation is not None:
@@ -231,6 +234,12 @@ def _request(
     request = make_request(count_classes(original, probe), gone=gone, **numbers)
     request.check_positions(len(source))
     return request
+
+
+def _without_deleted(request: Request, history: Iterable[Past], labels: Tensor) -> Request:
+    """Classes that were asked for before, and whose samples are deleted, are gone, however far that request came."""
+    deleted = {*asked_in(history)} - {*labels.unique().tolist(), *request.classes}
+    return replace(request, gone=tuple(sorted({*request.gone, *deleted})))
 
 
 def _labels(source: Source, given: Iterable[int] | None, progress: Progress) -> Tensor:
