@@ -40,6 +40,14 @@ def data_sets() -> tuple[str, ...]:
     return tuple(_tables()["table1"])
 
 
+def keys(table: str, *where: str) -> tuple[str, ...]:
+    """What a table has under these keys, in its order: rows, or what they are grouped by."""
+    found: Any = _tables()[table]
+    for key in where:
+        found = found[key]
+    return tuple(found)
+
+
 @cache
 def _tables() -> dict[str, Any]:
     return json.loads((files("unsc.bench") / "paper.json").read_text())
