@@ -9,7 +9,7 @@ from pathlib import Path
 from unsc.bench.experiments import ABLATION
 from unsc.bench.marked import between
 from unsc.bench.outdated import outdated
-from unsc.bench.paper import Reported, data_sets, keys, reported
+from unsc.bench.paper import Reported, data_sets, keys, row
 from unsc.bench.results import Result, read_results
 from unsc.compare.comparison import ORIGINAL
 from unsc.compare.grid import Grid
@@ -96,10 +96,10 @@ def claims(found: Sequence[Result]) -> Iterator[Claim]:
         of_data = _longest([result for result in found if parse_name(result.data)[0] == data])
         for method in keys("table1", data):
             yield _claim("table1", data, (method,), method, of_data, _results(of_data, "table1", method))
-        for row in ("III", "IV"):  # I, II and V are rows of the other table
-            method, words = ABLATION[row]
+        for number in ("III", "IV"):  # I, II and V are rows of the other table
+            method, words = ABLATION[number]
             own = _results(of_data, "ablation", method)
-            yield _claim("ablation", data, (row,), f"{row}, {words}", of_data, own)
+            yield _claim("ablation", data, (number,), f"{number}, {words}", of_data, own)
         first = keys("multiclass", data)[0]
         for count in keys("multiclass", data):
             for method in keys("multiclass", data, count):
@@ -127,13 +127,12 @@ def table(made: Sequence[Claim]) -> str:
 
 
 def _claim(
-    table: str, data: str, where: tuple[str, ...], row: str, of_data: Sequence[Result], own: Sequence[Result]
+    table: str, data: str, where: tuple[str, ...], words: str, of_data: Sequence[Result], own: Sequence[Result]
 ) -> Claim:
-    original = reported(table, data, *where[:-1], "I" if table == "ablation" else ORIGINAL)
-    paper = original if where[-1] == ORIGINAL else reported(table, data, *where)
-    assert paper is not None and original is not None  # the keys are the paper's own
+    original = row(table, data, *where[:-1], "I" if table == "ablation" else ORIGINAL)
+    paper = original if where[-1] == ORIGINAL else row(table, data, *where)
     tables = {result.table for result in own}
-    return Claim(table, data, row, paper, original, own, [r for r in _of(of_data, ORIGINAL) if r.table in tables])
+    return Claim(table, data, words, paper, original, own, [r for r in _of(of_data, ORIGINAL) if r.table in tables])
 
 
 def _results(found: Sequence[Result], table: str, method: str) -> list[Result]:
