@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from unsc.loop import Check, Stopped
 from unsc.measures import RecordMetrics
 from unsc.options import CompletedOptions, Options
 from unsc.request import Request
-from unsc.steps import Guide
+from unsc.steps import Guide, Spent
+from unsc.steps.held import LayerFigures
 from unsc.storage.files import (
     load_tensors,
     new_folder,
@@ -81,6 +82,10 @@ class RunMetrics:
     retained and forgotten; None if there are none."""
     gone_mass_before: float | None = None
     """The same before this request."""
+    spent: list[Spent] = field(default_factory=list)
+    """What each step cost retained predictions; empty if the step rule does not predict it."""
+    layers: dict[str, LayerFigures] = field(default_factory=dict)
+    """What is known of each layer that could be edited."""
 
     def __repr__(self) -> str:
         return (
@@ -95,8 +100,11 @@ class RunMetrics:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunMetrics:
         """What `to_dict` gave, beside which there may be other values."""
-        own: dict[str, Any] = {f.name: values[f.name] for f in fields(cls)}
+        known = {"spent": [], "layers": {}, **values}  # results of 0.2.0 have neither
+        own: dict[str, Any] = {f.name: known[f.name] for f in fields(cls)}
         own["history"] = [Check(**check) for check in own["history"]]
+        own["spent"] = [Spent(**one) for one in own["spent"]]
+        own["layers"] = {name: LayerFigures(**one) for name, one in own["layers"].items()}
         own["edited"] = Coverage(**own["edited"])
         own["records"] = None if own["records"] is None else RecordMetrics.from_dict(own["records"])
         return cls(**own)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from torch import Tensor, nn
@@ -37,11 +38,25 @@ class Guide(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Spent:
+    """What one step cost retained predictions, in nats."""
+
+    predicted: float
+    measured: float
+    total: float
+    """The change since the original, as measured after it."""
+
+
 class Step(ABC):
     """Changes a network's weights, in place, a batch at a time."""
 
     taken_back: int = 0
     """How many tries were taken back because they cost more than allowed."""
+    spent: Sequence[Spent] = ()
+    """Of each step that was made, if the rule predicts and measures what its steps cost."""
+    spent_by_layer: Mapping[str, float] = MappingProxyType({})
+    """What all steps of a layer were predicted to cost by themselves, in nats."""
 
     @abstractmethod
     def __call__(self, batch: Batch, targets: Tensor) -> None:
