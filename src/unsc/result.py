@@ -221,7 +221,8 @@ class NotSaved:
 def _check_replaceable(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InvalidRequest(f"{folder} is a file; name a folder")
-    others = sorted({p.name for p in folder.iterdir()} - {_WEIGHTS, _METRICS, _CONFIG}) if folder.exists() else []
+    known = {_WEIGHTS, _METRICS, _CONFIG, "report.html"}
+    others = sorted({p.name for p in folder.iterdir()} - known) if folder.exists() else []
     if others:
         raise InvalidRequest(f"{folder} holds {listing(others)}, which is no part of a result; name another folder")
 

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,10 +26,12 @@ from unsc.bench.train import fit
 from unsc.compare.grid import Grid
 from unsc.errors import InvalidRequest, NotForgottenWarning
 from unsc.evaluation import Evaluation, evaluate
+from unsc.evaluation.side_by_side import FILE, Network, Part, Role, side_by_side
 from unsc.methods.logit_mask import LogitMask
 from unsc.models import editable_layers, working_copy
 from unsc.progress import Progress, quiet
 from unsc.request import Request, of_classes
+from unsc.result import Forgotten
 from unsc.storage.files import replaced_folder, save_tensors, write_json
 from unsc.storage.versions import versions
 from unsc.watch import drift
@@ -39,6 +42,21 @@ _TITLES = {
     "logit_mask": "logit mask (control)",
     "unsc_paper": "UNSC, paper's step",
     "unsc": "UNSC, ours",
+}
+_SHOWN = {
+    "original": "Original",
+    "retrained": "Retrained",
+    "logit_mask": "Logit mask",
+    "unsc_paper": "UNSC, paper's step",
+    "unsc": "UNSC, ours",
+}
+"""What they are called where their role is marked beside them."""
+_ROLES: dict[str, Role] = {
+    "original": "original",
+    "retrained": "retrained",
+    "logit_mask": "control",
+    "unsc_paper": "method",
+    "unsc": "result",
 }
 _TRAINING = {"epochs": 20, "lr": 0.05, "batch_size": 64}
 
@@ -86,15 +104,26 @@ def demo(classes: Iterable[int], *, out: Path, seed: int = 0, progress: Progress
         rows[name] = _row(original, model, seconds, data, chosen)
         return model
 
+    found: dict[str, Forgotten] = {}
+
+    def unlearned(name: str, **options: str) -> nn.Module:
+        found[name] = forget(original, data.train, classes=chosen, seed=seed, progress=progress, **options)
+        return found[name].model
+
     original = add("original", lambda: trained(images, labels))
     add("retrained", lambda: trained(images[stay], labels[stay]))
     add("logit_mask", lambda: LogitMask(original, chosen))
-    shared = {"classes": chosen, "seed": seed, "progress": progress}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotForgottenWarning)  # the table says how far each came
-        add("unsc_paper", lambda: forget(original, data.train, step="paper", **shared).model)
-        add("unsc", lambda: forget(original, data.train, **shared).model)
-    _write(out, rows, {"kind": "demo", "classes": chosen, "seed": seed, "training": _TRAINING, "versions": versions()})
+        add("unsc_paper", lambda: unlearned("unsc_paper", step="paper"))
+        add("unsc", lambda: unlearned("unsc"))
+    seen = _side_by_side(rows, data, found["unsc"])
+    _write(
+        out,
+        rows,
+        seen,
+        {"kind": "demo", "classes": chosen, "seed": seed, "training": _TRAINING, "versions": versions()},
+    )
     return rows
 
 
@@ -110,6 +139,23 @@ def _row(original: nn.Module, model: nn.Module, seconds: float, data: Split, cla
     return Row(model, seconds, scores, max(moved.values()))
 
 
+def _side_by_side(rows: dict[str, Row], data: Split, result: Forgotten) -> dict[str, Any]:
+    """What a report shows of the demo."""
+    networks = [
+        Network(name, _SHOWN[name], _ROLES[name], row.model, row.seconds, row.drift) for name, row in rows.items()
+    ]
+    labels = data.train.tensors[1]
+    gone = of_classes(labels, result.request.classes).nonzero().flatten()
+    return side_by_side(
+        networks,
+        result.request,
+        test=Part.some(data.test, data.test.tensors[1]),
+        data="test data",
+        forgotten=Part.some(data.train, labels, gone),
+        run=result.metrics,
+    )
+
+
 def _check_replaceable(out: Path) -> None:
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
@@ -121,10 +167,11 @@ def _check_replaceable(out: Path) -> None:
         raise InvalidRequest(f"{out} exists and was not written by the demo; name another folder with --out")
 
 
-def _write(out: Path, rows: dict[str, Row], config: dict[str, object]) -> None:
+def _write(out: Path, rows: dict[str, Row], seen: dict[str, Any], config: dict[str, object]) -> None:
     with replaced_folder(out) as part:
         write_json(part / "config.json", config)
         write_json(part / "metrics.json", {name: row.to_dict() for name, row in rows.items()})
+        write_json(part / FILE, seen)
         for which in ("original", "unsc"):
             save_tensors(part / f"{which}.safetensors", rows[which].model.state_dict(), config)
         accuracy = {_TITLES[name]: row.scores.class_acc for name, row in rows.items()}

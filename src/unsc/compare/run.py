@@ -27,7 +27,17 @@ from unsc.storage.files import write_json
 from unsc.storage.versions import versions
 from unsc.workers import Workers
 
-_PARTS = ("models", "tuned", "results", "report.md", "scorecard.png", "results.json", "results.csv", "config.json")
+_PARTS = (
+    "models",
+    "tuned",
+    "results",
+    "report.md",
+    "scorecard.png",
+    "results.json",
+    "results.csv",
+    "config.json",
+    "report.html",
+)
 """All that a comparison writes into its folder."""
 _ELSEWHERE = "name another folder with --out, or replace it with --overwrite"
 

@@ -129,7 +129,7 @@ class BudgetedStep(Step):
         self._steps += 1
         costs = self.together.costs(gains)
         mix = mix_of(costs, gains)
-        length = self._move(steps, mix, (mix @ costs @ mix).item(), loss / (mix @ gains).item())
+        length = self._move(steps, mix, (mix @ costs @ mix).item(), (mix @ gains).item(), loss)
         own = length**2 / 2 * mix.square() * costs.diagonal()
         for part, nats, gain in zip(self.parts, own.tolist(), gains.tolist(), strict=True):
             for x in part:  # the layers of a part are known by their predictions alone
@@ -151,14 +151,14 @@ class BudgetedStep(Step):
         self._measurements += 1
         self._next_measurement = self._steps + _MEASURE_EVERY
 
-    def _move(self, steps: Mapping[str, Tensor], mix: Tensor, cost: float, furthest: float) -> float:
-        """Move the parts along `mix`, which costs `cost` at length 1, as far as the budget allows; gives the length."""
+    def _move(self, steps: Mapping[str, Tensor], mix: Tensor, cost: float, gain: float, loss: float) -> float:
+        """Move along `mix`, of this cost and gain at length 1, as far as budget and loss allow; gives the length."""
         with torch.no_grad():
             before = {x.name: x.matrix(self.parameters) for x in self.layers}
         share = {x.name: k for part, k in zip(self.parts, mix.tolist(), strict=True) for x in part}
         for _ in range(_TRIES):
             # Spend the budget, but go no further than where the loss, were it linear, would be gone.
-            length = min(math.sqrt(2 * self.budget / (self.excess * cost)), furthest)
+            length = min(math.sqrt(2 * self.budget / (self.excess * cost)), loss / gain)
             for x in self.layers:
                 x.write(before[x.name] - length * share[x.name] * steps[x.name], self.parameters)
             seen = self.watch.quick_look(self.model)
@@ -166,7 +166,7 @@ class BudgetedStep(Step):
             predicted = length**2 * cost / 2
             if self._allowed(moved, total):
                 self._seen = seen
-                self.spent.append(Spent(self.excess * predicted, moved, total))
+                self.spent.append(Spent(loss, self.excess * predicted, moved, total))
                 self.excess = math.sqrt(self.excess * max(moved, _ROUNDING * self.budget) / predicted)
                 return length
             # Shorter by half at least. That the prediction was this wrong also calls for another measurement.

@@ -40,9 +40,12 @@ class Guide(Protocol):
 
 @dataclass(frozen=True)
 class Spent:
-    """What one step cost retained predictions, in nats."""
+    """What one step started from and cost, in nats."""
 
+    loss: float
+    """The forget loss of its batch, before it."""
     predicted: float
+    """Change of retained predictions by the step alone."""
     measured: float
     total: float
     """The change since the original, as measured after it."""
