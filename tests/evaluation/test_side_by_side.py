@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from sklearn.decomposition import PCA
 from sklearn.metrics import auc, roc_auc_score
 from torch import nn
 
@@ -66,18 +65,17 @@ def test_the_curve_is_that_of_an_attack_on_the_loss(digits: Split, digits_model:
 
 
 def test_the_map_is_the_plane_of_principal_components(digits: Split, digits_model: nn.Module, found: dict) -> None:
-    """Up to the direction of an axis, by scikit-learn; samples of the class that goes come first."""
+    """Its axes are uncorrelated, the first spreads most; samples of the class that goes come first."""
     labels = np.array(found["map"]["labels"])
     goes = digits.test.tensors[1] == 3
     assert (labels[: int(goes.sum())] == 3).all() and not (labels[int(goes.sum()) :] == 3).any()
     images = as_batch((digits.test.tensors[0][goes], digits.test.tensors[1][goes]))
     features = list(layer_inputs(digits_model, images).values())[-1].numpy()
     places = np.array(found["map"]["before"])
-    # Distances in the plane are at most those of the features, and axes are uncorrelated in decreasing order.
+    # A projection brings no two samples further apart.
     flat = np.linalg.norm(places[0] - places[1])
     assert flat <= np.linalg.norm(features[0] - features[1]) + 1e-3
-    spread = PCA(2).fit(places)
-    assert np.allclose(np.abs(spread.components_), np.eye(2), atol=1e-2)
+    assert abs(np.corrcoef(places.T)[0, 1]) < 1e-3 and places[:, 0].var() >= places[:, 1].var()
     assert found["map"]["share"][0] >= found["map"]["share"][1]
 
 

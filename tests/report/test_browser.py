@@ -7,14 +7,18 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 from xml.etree import ElementTree
 
 import pytest
 
 from unsc.report.page import write_report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
@@ -33,7 +37,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[sync_api.Browser]:
+def browser() -> Iterator[Browser]:
     with sync_api.sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield opened
@@ -44,13 +48,16 @@ def browser() -> Iterator[sync_api.Browser]:
 class Opened:
     """A page, and all that it said and asked for."""
 
-    page: sync_api.Page
+    page: Page
     said: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
 
+Visit: TypeAlias = Callable[..., Opened]
+
+
 @pytest.fixture
-def visit(browser: sync_api.Browser) -> Iterator[object]:
+def visit(browser: Browser) -> Iterator[Visit]:
     """Opens a file at a size and in a theme."""
     contexts = []
 
@@ -94,7 +101,9 @@ def several(
         ("several", "desktop", "light"),
     ],
 )
-def test_every_figure_is_seen_and_nothing_is_fetched(visit, which: str, size: str, theme: str, request) -> None:
+def test_every_figure_is_seen_and_nothing_is_fetched(
+    visit: Visit, which: str, size: str, theme: str, request: pytest.FixtureRequest
+) -> None:
     path = request.getfixturevalue(which)
     opened = visit(path, size=size, theme=theme)
     page, width = opened.page, SIZES[size][0]
@@ -114,7 +123,7 @@ def test_every_figure_is_seen_and_nothing_is_fetched(visit, which: str, size: st
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("which", ["one", "several"])
-def test_no_serious_fault_of_access(visit, which: str, theme: str, request) -> None:
+def test_no_serious_fault_of_access(visit: Visit, which: str, theme: str, request: pytest.FixtureRequest) -> None:
     page = visit(request.getfixturevalue(which), theme=theme).page
     for summary in page.locator("summary").all():
         summary.click()
@@ -127,7 +136,7 @@ def test_no_serious_fault_of_access(visit, which: str, theme: str, request) -> N
     assert serious == []
 
 
-def test_a_table_is_sorted_by_number_both_ways_by_keyboard(visit, several: Path) -> None:
+def test_a_table_is_sorted_by_number_both_ways_by_keyboard(visit: Visit, several: Path) -> None:
     page = visit(several).page
     table = page.locator("section", has=page.get_by_role("heading", name="All runs", exact=True)).locator("table")
     head = table.get_by_role("button", name="retained accuracy (%)")
@@ -149,7 +158,7 @@ def test_a_table_is_sorted_by_number_both_ways_by_keyboard(visit, several: Path)
     assert table.locator(".badge.control").count() >= 4
 
 
-def test_a_toggle_hides_a_network_and_brings_it_back(visit, one: Path) -> None:
+def test_a_toggle_hides_a_network_and_brings_it_back(visit: Visit, one: Path) -> None:
     page = visit(one).page
     figure = page.locator("figure", has=page.get_by_role("heading", name="Accuracy by class"))
     drawing = figure.locator(".chart svg")
@@ -163,7 +172,7 @@ def test_a_toggle_hides_a_network_and_brings_it_back(visit, one: Path) -> None:
     assert drawing.locator("path").count() == whole.count("<path")
 
 
-def test_a_metric_is_chosen(visit, several: Path) -> None:
+def test_a_metric_is_chosen(visit: Visit, several: Path) -> None:
     page = visit(several).page
     figure = page.locator("figure", has=page.locator("select"))
     before = figure.locator("h4").text_content()
@@ -172,7 +181,7 @@ def test_a_metric_is_chosen(visit, several: Path) -> None:
     assert figure.locator(".chart svg path").count() > 5
 
 
-def test_hovering_tells_a_value(visit, one: Path) -> None:
+def test_hovering_tells_a_value(visit: Visit, one: Path) -> None:
     page = visit(one).page
     chart = page.locator("figure", has=page.get_by_role("heading", name="Accuracy by class")).locator(".chart")
     chart.hover()
@@ -180,7 +189,7 @@ def test_hovering_tells_a_value(visit, one: Path) -> None:
     assert "%" in (chart.text_content() or "")
 
 
-def test_the_theme_changes_by_its_button(visit, one: Path) -> None:
+def test_the_theme_changes_by_its_button(visit: Visit, one: Path) -> None:
     page = visit(one).page
     colours = set()
     for name in ("light", "dark", "system"):
@@ -191,7 +200,7 @@ def test_the_theme_changes_by_its_button(visit, one: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["svg", "png", "csv"])
-def test_every_figure_can_be_kept(visit, one: Path, kind: str, tmp_path: Path) -> None:
+def test_every_figure_can_be_kept(visit: Visit, one: Path, kind: str, tmp_path: Path) -> None:
     """As a picture with its title, and as the numbers that the page holds."""
     page = visit(one).page
     figures = json.loads(page.locator("#figures").text_content() or "")
@@ -210,14 +219,14 @@ def test_every_figure_can_be_kept(visit, one: Path, kind: str, tmp_path: Path) -
             assert rows[0] == view["columns"] and len(rows) == 1 + len(view["rows"])
 
 
-def test_the_numbers_are_in_a_table(visit, one: Path) -> None:
+def test_the_numbers_are_in_a_table(visit: Visit, one: Path) -> None:
     page = visit(one).page
     figure = page.locator("figure", has=page.get_by_role("heading", name="Where forgotten samples went"))
     figure.get_by_text("Numbers").click()
     assert figure.locator("table tbody tr").count() > 2
 
 
-def test_it_prints(visit, one: Path) -> None:
+def test_it_prints(visit: Visit, one: Path) -> None:
     """In light colours, whatever the theme, and with every figure."""
     page = visit(one, theme="dark").page
     page.evaluate("dispatchEvent(new Event('beforeprint'))")

@@ -106,7 +106,7 @@ def demo(classes: Iterable[int], *, out: Path, seed: int = 0, progress: Progress
 
     found: dict[str, Forgotten] = {}
 
-    def unlearned(name: str, **options: str) -> nn.Module:
+    def unlearned(name: str, **options: Any) -> nn.Module:
         found[name] = forget(original, data.train, classes=chosen, seed=seed, progress=progress, **options)
         return found[name].model
 

@@ -62,16 +62,13 @@ def pairs(items: Sequence[tuple[str, str]]) -> str:
     return "<dl>" + "".join(f"<div><dt>{escape(a)}</dt><dd>{escape(b)}</dd></div>" for a, b in items) + "</dl>"
 
 
-def table(
-    caption: str, head: Sequence[str], rows: Sequence[Sequence[Cell | Badge | Shaded]], *, sorts: str = ""
-) -> str:
-    """A table in a frame that scrolls by itself. `sorts` is a class for rows that a reader can sort by any column."""
-    button = (lambda name: f'<button type="button">{escape(name)}</button>') if sorts else escape
-    heads = "".join(f'<th scope="col">{button(name)}</th>' for name in head)
+def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Cell | Badge | Shaded]]) -> str:
+    """A table that a reader can sort by any column, in a frame that scrolls by itself."""
+    heads = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in head)
     body = "".join(f"<tr{_marked(row)}>{''.join(map(_cell, row, range(len(row))))}</tr>" for row in rows)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}">'
-        f'<table class="{sorts}"><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead>'
+        f'<table class="sorts"><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 

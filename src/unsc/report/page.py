@@ -109,7 +109,7 @@ def _add(page: _Page, run: Run, several: bool) -> None:
         page.section(f"{prefix}Methods", method_table.part(run))
         page.section(f"{prefix}Metrics", page.figure(methods.figure(run), level=3))
     elif isinstance(run, RowsRun):
-        page.section(run.name, paragraph(run.about, "note") + table(run.name, run.head, run.rows, sorts="sorts"))
+        page.section(run.name, paragraph(run.about, "note") + table(run.name, run.head, run.rows))
     else:
         _add_request(page, run, prefix)
 

@@ -109,8 +109,8 @@ class BudgetedStep(Step):
         self.together = Together.alone(len(self.parts))
         self.excess = 1.0
         """Measured over predicted cost of the steps so far, beyond what `together` says; recent ones count most."""
-        self.spent: list[Spent] = []
-        self.spent_by_layer = dict.fromkeys((x.name for x in layers), 0.0)
+        self._spent: list[Spent] = []
+        self._spent_by_layer = dict.fromkeys((x.name for x in layers), 0.0)
         self._seen = watch.quick_look(model)
         self._next_measurement, self._measurements = 0, 0
         self._steps = 0
@@ -133,7 +133,15 @@ class BudgetedStep(Step):
         own = length**2 / 2 * mix.square() * costs.diagonal()
         for part, nats, gain in zip(self.parts, own.tolist(), gains.tolist(), strict=True):
             for x in part:  # the layers of a part are known by their predictions alone
-                self.spent_by_layer[x.name] += nats * alone[x.name] / gain if gain > 0 else 0.0
+                self._spent_by_layer[x.name] += nats * alone[x.name] / gain if gain > 0 else 0.0
+
+    @property
+    def spent(self) -> Sequence[Spent]:
+        return self._spent
+
+    @property
+    def spent_by_layer(self) -> Mapping[str, float]:
+        return self._spent_by_layer
 
     def _measure(self, steps: Mapping[str, Tensor], gains: Tensor) -> None:
         """See how the parts of this step add up, on samples other than those that steps are checked on."""
@@ -166,7 +174,7 @@ class BudgetedStep(Step):
             predicted = length**2 * cost / 2
             if self._allowed(moved, total):
                 self._seen = seen
-                self.spent.append(Spent(loss, self.excess * predicted, moved, total))
+                self._spent.append(Spent(loss, self.excess * predicted, moved, total))
                 self.excess = math.sqrt(self.excess * max(moved, _ROUNDING * self.budget) / predicted)
                 return length
             # Shorter by half at least. That the prediction was this wrong also calls for another measurement.
@@ -182,7 +190,7 @@ class BudgetedStep(Step):
         if not (math.isfinite(moved) and math.isfinite(total)):
             return False
         bound = 2 * math.sqrt(self.budget)
-        before = self.spent[-1].total if self.spent else 0.0
+        before = self._spent[-1].total if self._spent else 0.0
         return math.sqrt(moved) <= bound and math.sqrt(total) - math.sqrt(before) <= bound
 
     @torch.no_grad()

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from torch import Tensor, nn
@@ -56,10 +55,16 @@ class Step(ABC):
 
     taken_back: int = 0
     """How many tries were taken back because they cost more than allowed."""
-    spent: Sequence[Spent] = ()
-    """Of each step that was made, if the rule predicts and measures what its steps cost."""
-    spent_by_layer: Mapping[str, float] = MappingProxyType({})
-    """What all steps of a layer were predicted to cost by themselves, in nats."""
+
+    @property
+    def spent(self) -> Sequence[Spent]:
+        """Of each step that was made, if the rule predicts and measures what its steps cost."""
+        return ()
+
+    @property
+    def spent_by_layer(self) -> Mapping[str, float]:
+        """What all steps of a layer were predicted to cost by themselves, in nats."""
+        return {}
 
     @abstractmethod
     def __call__(self, batch: Batch, targets: Tensor) -> None:

@@ -49,7 +49,7 @@ def part(run: ComparisonRun) -> str:
     ]
     return (
         paragraph(note, "note")
-        + table("Methods compared", head, rows, sorts="sorts")
+        + table("Methods compared", head, rows)
         + (bullets(lost) if lost else "")
         + f"<details><summary>What each column measures, and what fools it</summary>{bullets(legend)}</details>"
     )

@@ -27,7 +27,7 @@ def part(run: RequestRun) -> str:
         f"Accuracy on {run.seen['data']}. A control only looks like forgetting: it is here to show what it fools. "
         "Drift is the largest relative change of a layer's outputs on retained samples."
     )
-    return paragraph(note, "note") + table("Networks side by side", ("network", *HEAD), rows, sorts="sorts")
+    return paragraph(note, "note") + table("Networks side by side", ("network", *HEAD), rows)
 
 
 def mark(role: str) -> str:

@@ -25,7 +25,7 @@ def part(runs: Sequence[Run]) -> str:
         "Every network and method of all runs. Runs differ in data, networks and what they measure on, so compare "
         "across them with care; controls, which forget nothing, are marked."
     )
-    return paragraph(note, "note") + table("All runs together", _HEAD, rows, sorts="sorts")
+    return paragraph(note, "note") + table("All runs together", _HEAD, rows)
 
 
 def _rows(run: Run) -> list[list[Cell | Badge]]:
