@@ -93,7 +93,7 @@ class Ready:
                 **asked,
                 **options,
             )
-        after = self._scores(replace(self.model, model=result.model))
+        after = self._scores(replace(self.model, model=result.in_former_labels()))
         return Reached(result, self.model, self.data.class_names, before, after, self._side_by_side(result))
 
     def _side_by_side(self, result: Forgotten) -> dict[str, Any]:
@@ -101,17 +101,18 @@ class Ready:
         seen = self.validation or self.data
         own, others = (as_source(x.dataset, self.model.model, collate_fn=x.collate) for x in (self.data, seen))
         goes = of_classes(self.data.labels, self.classes).nonzero().flatten() if self.classes else None
+        m, after = result.metrics, result.in_former_labels()
         return side_by_side(
             [
                 Network("original", "Original", "original", self.model.model),
-                Network("result", "Result", "result", result.model, result.metrics.seconds, result.metrics.drift_max),
+                Network("result", "Result", "result", after, m.seconds, m.drift_max),
             ],
             result.request,
             test=Part.some(others, seen.labels),
             data="training data" if self.validation is None else "validation data",
             forgotten=Part.some(own, self.data.labels, torch.tensor(self.records) if goes is None else goes),
             class_names=self.data.class_names,
-            run=result.metrics,
+            run=m,
         )
 
     def _scores(self, model: LoadedModel) -> Scores | None:
