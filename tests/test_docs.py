@@ -7,6 +7,7 @@ those of `unsc`, and targets of the Makefile. What a page takes for granted, suc
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from torch.utils.data import DataLoader, Subset, TensorDataset
 from typer.main import get_command
 
 from unsc import cli
+from unsc.api import forget
 from unsc.bench.datasets import Split
 from unsc.bench.train import fit
 from unsc.cli.commands import app
@@ -181,7 +183,16 @@ def _image_folder(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any
     return {}
 
 
+def _runs(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
+    """A run and a comparison in their folders."""
+    names = _digits(request, folder)
+    forget(names["model"], names["train"], classes=[3]).save(folder / "runs" / "first")
+    shutil.copytree(ROOT / "results" / "compare-digits", folder / "runs" / "compare-digits")
+    return {}
+
+
 GIVEN: dict[str, Give] = {
+    "docs/report.md": _runs,
     "README.md": _digits,
     "docs/methods.md": _digits,
     "docs/evaluation.md": _digits_and_references,
