@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +103,15 @@ class RunMetrics:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunMetrics:
-        """What `to_dict` gave, beside which there may be other values."""
-        known = {"spent": [], "layers": {}, **values}  # results of 0.2.0 have neither
-        own: dict[str, Any] = {f.name: known[f.name] for f in fields(cls)}
+        """What `to_dict` gave, beside which there may be other values; fields with a default came later than others."""
+        late = {f.name for f in fields(cls) if (f.default, f.default_factory) != (MISSING, MISSING)} - values.keys()
+        own: dict[str, Any] = {f.name: values[f.name] for f in fields(cls) if f.name not in late}
         own["history"] = [Check(**check) for check in own["history"]]
-        own["spent"] = [Spent(**one) for one in own["spent"]]
-        own["layers"] = {name: LayerFigures(**one) for name, one in own["layers"].items()}
+        own["spent"] = [Spent(**one) for one in own.get("spent", ())]
+        own["layers"] = {name: LayerFigures(**one) for name, one in own.get("layers", {}).items()}
         own["edited"] = Coverage(**own["edited"])
-        own["records"] = None if own["records"] is None else RecordMetrics.from_dict(own["records"])
+        records = own.get("records")
+        own["records"] = None if records is None else RecordMetrics.from_dict(records)
         return cls(**own)
 
     def __getitem__(self, name: str) -> Any:

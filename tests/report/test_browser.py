@@ -229,8 +229,13 @@ def test_the_numbers_are_in_a_table(visit: Visit, one: Path) -> None:
 def test_it_prints(visit: Visit, one: Path) -> None:
     """In light colours, whatever the theme, and with every figure."""
     page = visit(one, theme="dark").page
+    page.emulate_media(media="print", color_scheme="dark")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    for drawing in page.locator(".chart svg").all():
+        box = drawing.bounding_box()
+        assert box is not None and box["width"] > 150 and box["height"] > 60
+        assert drawing.get_attribute("viewBox"), "it is scaled, not cut"
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     assert page.pdf(format="A4").startswith(b"%PDF")

@@ -59,7 +59,7 @@ def lines(series: Sequence[Series], *, below: str, axis: str, square: float | No
         "xAxis": _below(below) | fifth,
         "yAxis": _values(axis, None) | fifth,
         "series": [_line(one) | ({"showSymbol": False} if square else {}) for one in series],
-        "tooltip": {"trigger": "item" if square else "axis"},
+        "tooltip": {"trigger": "axis"},
     }
 
 

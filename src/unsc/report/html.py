@@ -10,6 +10,9 @@ from html import escape
 
 from unsc.report.figure import Cell
 
+_SHORT = 16
+"""Rows of a table that stays on one page of paper."""
+
 
 @dataclass(frozen=True)
 class Badge:
@@ -68,7 +71,7 @@ def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Cell | Badg
     body = "".join(f"<tr{_marked(row)}>{''.join(map(_cell, row, range(len(row))))}</tr>" for row in rows)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}">'
-        f'<table class="sorts"><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead>'
+        f'<table class="sorts{" short" if len(rows) <= _SHORT else ""}"><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 

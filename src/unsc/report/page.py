@@ -10,6 +10,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from unsc.errors import listing
 from unsc.report.comparison import ComparisonRun
 from unsc.report.figure import Figure
 from unsc.report.figures import accuracy, course, destinations, latent, layers, membership, methods
@@ -45,13 +46,15 @@ def write_report(folders: Sequence[Path], out: Path) -> Path:
 def render(runs: Sequence[Run]) -> str:
     """The whole file."""
     page = _Page()
-    several = len(runs) > 1
     if both := together.part(runs):
         page.section("All runs", both)
     for run in runs:
+        first = len(page.links)
         with reading(run.name):
-            _add(page, run, several)
-    title = "Report on " + (runs[0].name if not several else f"{len(runs)} runs")
+            _add(page, run, f"{run.name}: " if len(runs) > 1 else "")
+        if len(runs) > 1:  # the menu leads to runs, not to all of their parts
+            page.links[first:] = [(run.name, page.links[first][1])]
+    title = f"Report on {listing((run.name for run in runs), limit=3)}"
     return _TEMPLATE.format(
         title=escape(title),
         style=_asset("report.css"),
@@ -71,10 +74,11 @@ class _Page:
     parts: list[str] = field(default_factory=list)
     figures: list[Mapping[str, object]] = field(default_factory=list)
     links: list[tuple[str, str]] = field(default_factory=list)
+    """What the menu shows, and the part that it leads to."""
 
     def section(self, title: str, inside: str, *, kind: str = "") -> None:
         """A part under a heading that the menu links to."""
-        id_ = f"part-{len(self.links) + 1}"
+        id_ = f"part-{len(self.parts) + 1}"
         self.links.append((title, id_))
         self.parts.append(f'<section id="{id_}" class="{kind}"><h2>{escape(title)}</h2>{inside}</section>')
 
@@ -101,8 +105,8 @@ class _Page:
         )
 
 
-def _add(page: _Page, run: Run, several: bool) -> None:
-    prefix = f"{run.name}: " if several else ""
+def _add(page: _Page, run: Run, prefix: str) -> None:
+    """The parts of a run, with a prefix to their headings that tells it from others."""
     if isinstance(run, ComparisonRun):
         head = f'<p class="verdict">{escape(method_table.sentence(run))}</p>{paragraph(run.about + ".", "promise")}'
         page.section(f"{prefix}Comparison", head, kind="hero")

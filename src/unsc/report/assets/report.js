@@ -72,22 +72,19 @@
     return series.spread && series.spread.some((one) => one) ? [series, spread(series)] : [series];
   }
 
-  function hover(chart, trigger) {
+  function hover(chart) {
     const shown = (value) => `${number(Array.isArray(value) ? value[value.length - 1] : value)}${chart.unit}`;
     const safe = (words) => echarts.format.encodeHTML(String(words));
     return (given) => {
-      const all = (Array.isArray(given) ? given : [given]).filter((one) => one.seriesType !== "custom");
+      const drawn = (Array.isArray(given) ? given : [given]).filter((one) => one.seriesType !== "custom");
+      const all = [...new Map(drawn.map((one) => [one.seriesName, one])).values()]; // a step has several values at one x
       if (!all.length) return "";
       if (chart.option.tooltip.named) return safe(all[0].seriesName);
       const first = all[0];
       const pair = Array.isArray(first.value);
       const below = chart.option.xAxis.name || "";
-      const head = trigger === "item" ? "" : pair ? `${safe(below)} ${number(first.axisValue)}` : safe(first.axisValueLabel || first.name);
-      const lines = all.map((one) => {
-        const said = trigger === "item" && pair ? `${number(one.value[0])} → ${number(one.value[1])}` : shown(one.value);
-        return `${one.marker}${safe(one.seriesName)} <b>${said}</b>`;
-      });
-      return [head, ...lines].filter(Boolean).join("<br>");
+      const head = pair ? `${safe(below)} ${number(first.axisValue)}` : safe(first.axisValueLabel || first.name);
+      return [head, ...all.map((one) => `${one.marker}${safe(one.seriesName)} <b>${shown(one.value)}</b>`)].join("<br>");
     };
   }
 
@@ -101,7 +98,7 @@
       series: kept.flatMap((one) => dressed(one)),
       tooltip: {
         ...given.tooltip, confine: true, backgroundColor: css("card"), borderColor: css("line"), textStyle: ink,
-        formatter: hover(chart, given.tooltip.trigger),
+        formatter: hover(chart),
       },
     };
   }
@@ -322,8 +319,21 @@
     paint();
   });
   system.addEventListener("change", paint);
-  addEventListener("beforeprint", () => { printing = true; paint(); });
-  addEventListener("afterprint", () => { printing = false; paint(); });
+  // On paper a drawing is as wide as its place, whatever it was on the screen.
+  const scaled = (change) => shown.flatMap((one) => one.drawn).forEach((chart) => {
+    chart.getZr().flush();
+    change(chart.getDom().querySelector("svg"), `0 0 ${chart.getWidth()} ${chart.getHeight()}`);
+  });
+  addEventListener("beforeprint", () => {
+    printing = true;
+    paint();
+    scaled((drawing, box) => drawing.setAttribute("viewBox", box));
+  });
+  addEventListener("afterprint", () => {
+    printing = false;
+    paint();
+    scaled((drawing) => drawing.removeAttribute("viewBox"));
+  });
 
   root.dataset.theme = theme();
   document.querySelectorAll("table.sorts").forEach(sortable);
