@@ -71,8 +71,8 @@ def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Cell | Badg
     body = "".join(f"<tr{_marked(row)}>{''.join(map(_cell, row, range(len(row))))}</tr>" for row in rows)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}">'
-        f'<table class="sorts{" short" if len(rows) <= _SHORT else ""}"><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+        f'<table class="sorts{" short" if len(rows) <= _SHORT else ""}"><caption>{escape(caption)}</caption>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
