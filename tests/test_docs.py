@@ -23,6 +23,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Subset, TensorDataset
 from typer.main import get_command
 
+import unsc
 from unsc import cli
 from unsc.api import forget
 from unsc.bench.datasets import Split
@@ -136,6 +137,12 @@ def test_a_formula_links_to_its_line(page: Path, path: str, quoted: str) -> None
     statements = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)]
     own = max((s for s in statements if s.lineno <= found[0] <= (s.end_lineno or 0)), key=lambda s: s.lineno)
     assert not (isinstance(own, ast.Expr) and isinstance(own.value, ast.Constant))
+
+
+def test_the_reference_has_every_public_name() -> None:
+    entries = re.findall(r"^::: (\S+)", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE)
+    whole = {name for name in unsc.__all__ if getattr(unsc, name).__module__ in entries}  # of a module that is an entry
+    assert set(unsc.__all__) - whole <= {entry.rpartition(".")[2] for entry in entries}
 
 
 def test_every_metric_is_explained_with_what_fools_it() -> None:
