@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from typer.main import get_command
 
 import unsc
 from unsc import cli
+from unsc.api import forget
 from unsc.bench.datasets import Split
 from unsc.bench.train import fit
 from unsc.cli.commands import app
@@ -221,7 +223,16 @@ def _image_folder(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any
     return {}
 
 
+def _runs(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
+    """A run and a comparison in their folders."""
+    names = _digits(request, folder)
+    forget(names["model"], names["train"], classes=[3]).save(folder / "runs" / "first")
+    shutil.copytree(ROOT / "results" / "compare-digits", folder / "runs" / "compare-digits")
+    return {}
+
+
 GIVEN: dict[str, Give] = {
+    "docs/report.md": _runs,
     "README.md": _digits,
     "docs/method.md": _digits,
     "docs/methods.md": _digits,
