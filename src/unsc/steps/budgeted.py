@@ -36,8 +36,11 @@ _ROUNDING = 1e-6
 """A forget loss in nats that float32 cannot tell from 0; it may even be negative."""
 _FEWEST_STEPS = 64
 """Small requests take more passes, so that their steps are not too few for the budget of each."""
-_MEASURE_EVERY = 8
-"""Steps until it is measured anew how layers add up."""
+_MEASURE_EVERY, _AGREE = 8, 2.0
+"""Steps until it is measured anew how layers add up, at first. While steps cost what was predicted, up to this factor,
+each time takes twice as long to come."""
+_MEASURED_ON = 32
+"""Samples that it is measured on."""
 _PROBE, _TOO_FAR = 0.1, 4.0
 """What a part is moved by to see its effect, and what is too much for that, in budgets."""
 
@@ -110,8 +113,8 @@ class BudgetedStep(Step):
         self.excess = 1.0
         """Measured over predicted cost of the steps so far, beyond what `together` says; recent ones count most."""
         self._spent = 0.0
-        self._seen = watch.quick_look(model)
-        self._next_measurement, self._measurements = 0, 0
+        self.seen = watch.first_look()
+        self._next_measurement, self._measurements, self._interval = 0, 0, _MEASURE_EVERY
         self._steps = 0
 
     def __call__(self, batch: Batch, targets: Tensor) -> None:
@@ -133,6 +136,9 @@ class BudgetedStep(Step):
     def _measure(self, steps: Mapping[str, Tensor], gains: Tensor) -> None:
         """See how the parts of this step add up, on samples other than those that steps are checked on."""
         batch = self.watch.another(self._measurements)
+        batch = batch[torch.arange(min(_MEASURED_ON, len(batch)))]
+        agreed = 0 < self._measurements and 1 / _AGREE <= self.excess <= _AGREE
+        self._interval = 2 * self._interval if agreed else _MEASURE_EVERY
         lengths = (2 * _PROBE * self.budget / (self.together.excess * gains).clamp(min=1e-30)).sqrt()
         for _ in range(_TRIES):
             changes = effects(self.model, self.parts, steps, lengths.tolist(), batch, self.watch)
@@ -144,7 +150,7 @@ class BudgetedStep(Step):
                 break
             lengths = torch.where(sound, lengths, 0.1 * lengths)
         self._measurements += 1
-        self._next_measurement = self._steps + _MEASURE_EVERY
+        self._next_measurement = self._steps + self._interval
 
     def _move(self, steps: Mapping[str, Tensor], mix: Tensor, cost: float, furthest: float) -> None:
         """Move the parts by multiples of `mix`, which costs `cost` at length 1, as far as the budget allows."""
@@ -157,10 +163,10 @@ class BudgetedStep(Step):
             for x in self.layers:
                 x.write(before[x.name] - length * share[x.name] * steps[x.name], self.parameters)
             seen = self.watch.quick_look(self.model)
-            moved, total = self.watch.divergence(self._seen, seen), self.watch.divergence_from_original(seen)
+            moved, total = self.watch.divergence(self.seen, seen), self.watch.divergence_from_original(seen)
             predicted = length**2 * cost / 2
             if self._allowed(moved, total):
-                self._spent, self._seen = total, seen
+                self._spent, self.seen = total, seen
                 self.excess = math.sqrt(self.excess * max(moved, _ROUNDING * self.budget) / predicted)
                 return
             # Shorter by half at least. That the prediction was this wrong also calls for another measurement.

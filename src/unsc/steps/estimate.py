@@ -28,11 +28,11 @@ from unsc.task import BATCH, RetainFit, Task
 class Effort:
     """How much of the retained data to look at."""
 
-    samples: int = 512
+    samples: int = 256
     """Samples to fit at first, of all classes together; each layer takes twice as many at least."""
     check_samples: int = 256
     """Other samples that the damping is chosen on."""
-    sensitivity_samples: int = 512
+    sensitivity_samples: int = 256
     rows_per_column: int | None = 16
     """Rows that a moment is made from, for each of its columns; None for all."""
     improvement: float = 1.1

@@ -42,6 +42,8 @@ class Step(ABC):
 
     taken_back: int = 0
     """How many tries were taken back because they cost more than allowed."""
+    seen: Tensor | None = None
+    """What `Watch.quick_look` saw after the last step, for a rule that looks after each."""
 
     @abstractmethod
     def __call__(self, batch: Batch, targets: Tensor) -> None:
