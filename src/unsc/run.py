@@ -116,7 +116,8 @@ def carry_out(
 ) -> Forgotten:
     """Run the loop on a copy of the user's `model`, under a guide, and measure the result."""
     original = working_copy(model, logits=logits) if original is None else original
-    channels_last(original, samples.retain_check[0])
+    if options.step.any_layout:
+        channels_last(original, samples.retain_check[0])
     layers, frozen = editable_layers(original, samples.retain_check[0], parameters=options.parameters)
     head = _head(original, layers, samples, request, options)
     watch = Watch(original, samples.retain_check, request.kept)

@@ -41,6 +41,8 @@ _MEASURE_EVERY, _AGREE = 8, 2.0
 each time takes twice as long to come."""
 _MEASURED_ON = 32
 """Samples that it is measured on."""
+_TELLING = 0.01
+"""Share of the budget from which on the cost of a step tells how good its prediction was, not how float32 rounds."""
 _PROBE, _TOO_FAR = 0.1, 4.0
 """What a part is moved by to see its effect, and what is too much for that, in budgets."""
 
@@ -50,6 +52,7 @@ class BudgetedRule(StepRule[RetainedCurvature]):
     """Steps that each spend a budget of retained prediction change."""
 
     name: ClassVar[str] = "budgeted"
+    any_layout: ClassVar[bool] = True
     guides: ClassVar[tuple[type, ...]] = (RetainedCurvature,)
     targets: ClassVar[Targets] = "soft"
     max_kl: ClassVar[float] = 0.1
@@ -71,7 +74,7 @@ class BudgetedRule(StepRule[RetainedCurvature]):
         return BudgetedStep(model, task.layers, guide, task.watch, budget=self.budget)
 
 
-_DAMPING_SAMPLES, _AT_ONCE = 256, 64
+_DAMPING_SAMPLES, _AT_ONCE = 128, 64
 """Forgotten samples whose gradient the damping is chosen for, and how many of them are in one backward pass."""
 
 
@@ -120,7 +123,7 @@ class BudgetedStep(Step):
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step on samples and their target distributions (n, classes)."""
         loss, gradients = forget_gradients(self.model, self.layers, batch, targets)
-        steps = {name: self.curvature.layers[name].solve(g) for name, g in gradients.items()}
+        steps = {name: self.curvature.layers[name].solve(g, len(batch)) for name, g in gradients.items()}
         # b tr(D (A + damping I) D.T) of the unit step is <G, D>: what it is predicted to cost is what it gains.
         alone = {name: (gradients[name] * step).sum().item() for name, step in steps.items()}
         gains = torch.tensor([sum(alone[x.name] for x in part) for part in self.parts], dtype=torch.float64)
@@ -137,7 +140,7 @@ class BudgetedStep(Step):
         """See how the parts of this step add up, on samples other than those that steps are checked on."""
         batch = self.watch.another(self._measurements)
         batch = batch[torch.arange(min(_MEASURED_ON, len(batch)))]
-        agreed = 0 < self._measurements and 1 / _AGREE <= self.excess <= _AGREE
+        agreed = self._measurements > 0 and 1 / _AGREE <= self.excess <= _AGREE
         self._interval = 2 * self._interval if agreed else _MEASURE_EVERY
         lengths = (2 * _PROBE * self.budget / (self.together.excess * gains).clamp(min=1e-30)).sqrt()
         for _ in range(_TRIES):
@@ -161,13 +164,14 @@ class BudgetedStep(Step):
             # Spend the budget, but go no further than where the loss, were it linear, would be gone.
             length = min(math.sqrt(2 * self.budget / (self.excess * cost)), furthest)
             for x in self.layers:
-                x.write(before[x.name] - length * share[x.name] * steps[x.name], self.parameters)
+                x.write(torch.sub(before[x.name], steps[x.name], alpha=length * share[x.name]), self.parameters)
             seen = self.watch.quick_look(self.model)
             moved, total = self.watch.divergence(self.seen, seen), self.watch.divergence_from_original(seen)
             predicted = length**2 * cost / 2
             if self._allowed(moved, total):
                 self._spent, self.seen = total, seen
-                self.excess = math.sqrt(self.excess * max(moved, _ROUNDING * self.budget) / predicted)
+                if predicted >= _TELLING * self.budget:
+                    self.excess = math.sqrt(self.excess * max(moved, _ROUNDING * self.budget) / predicted)
                 return
             # Shorter by half at least. That the prediction was this wrong also calls for another measurement.
             self.excess = max(4 * self.budget, moved if math.isfinite(moved) else 16 * self.budget) / predicted

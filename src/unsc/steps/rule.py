@@ -66,6 +66,8 @@ class StepRule(ABC, Generic[G]):
     """What kinds of guide its steps can be confined by."""
     preparing: ClassVar[tuple[str, ...]] = ()
     """Options that only matter while the guide is made."""
+    any_layout: ClassVar[bool] = False
+    """Whether its steps take weights however they lie in memory, so that convolutions may be laid out for speed."""
     targets: ClassVar[Targets]
     """Where samples of forgotten classes go unless the user says otherwise."""
     record_targets: ClassVar[Targets] = "unseen"
