@@ -27,9 +27,8 @@ class Views(nn.Module):
         self.inner = network()
 
     def forward(self, x: Tensor) -> Tensor:
-        for layer in self.inner[:3]:
-            x = layer(x)
-        return self.inner[4](x.view(len(x), -1))
+        x = self.inner.get_submodule("2")(self.inner.get_submodule("0")(x).relu())
+        return self.inner.get_submodule("4")(x.view(len(x), -1))
 
 
 def is_last(model: nn.Module) -> list[bool]:
