@@ -19,6 +19,7 @@ from unsc.errors import GuessedTargetsWarning
 from unsc.release.canaries import Canaries
 from unsc.release.candidate import Made
 from unsc.release.manifest import Manifest, Resolved, Sample
+from unsc.release.markers import Markers
 from unsc.release.plan import plan_for
 from unsc.release.policy import LIMITS, Figure, Policy
 from unsc.release.statistics import Statistics
@@ -51,6 +52,7 @@ def make_store(folder: Path) -> Path:
         original="",
         weights=sha256_of_weights(trained().state_dict()),
         data="tiny",
+        transform="",
         class_names=NAMES,
         gone=(),
         samples=samples,
@@ -58,7 +60,7 @@ def make_store(folder: Path) -> Path:
         packages={},
     )
     canaries = Canaries(Batch(points[::20], labels[::20]), ("s0", "s20", "s40", "s60"))
-    Store.create(folder, Contents(manifest, _statistics(), canaries))
+    Store.create(folder, Contents(manifest, _statistics(), canaries, Markers.none()))
     return folder
 
 
@@ -82,7 +84,10 @@ class Forgetting:
         state, metrics = weights
         digest = sha256_of_weights(state)
         contents = Contents(
-            store.manifest.after(resolved, digest), store.statistics, store.canaries.without(resolved.ids)
+            store.manifest.after(resolved, digest),
+            store.statistics,
+            store.canaries.without(resolved.ids),
+            store.markers,
         )
         return Made(
             weights=digest,
@@ -93,6 +98,7 @@ class Forgetting:
             promise=metrics.promise,
             drift=metrics.drift,
             config={"seed": 0},
+            report={"run": {"steps": metrics.steps}},
             save=lambda folder: save_tensors(folder / "model.safetensors", state, {}),
             save_store=lambda folder: contents.save(folder, generation=store.generation + 1),
         )

@@ -112,7 +112,7 @@ def carry_out(
 ) -> Forgotten:
     """Run the loop on a copy of the user's `model`, under a guide, and measure the result."""
     original = working_copy(model, logits=logits) if original is None else original
-    layers, frozen = editable_layers(original, samples.retain_check[0], parameters=options.parameters)
+    layers, frozen = editable_layers(original, samples.probe, parameters=options.parameters)
     watch = Watch(original, samples.retain_check, request.kept)
     rule = find_targets(options.targets, request.kind)
     aims = make_aims(original, request, samples, rule, stop_mass=options.stop_mass, seed=options.seed)
@@ -157,17 +157,25 @@ def _measure(
 ) -> RunMetrics:
     """What is known of the result, on the final weights, which say `reached` of the samples to check."""
     request, rule, stopped = task.request, task.aims.rule, outcome.stopped
-    drifts = drift(task.original, final, task.layers, task.watch.batches)
+    retained = sum(map(len, task.watch.batches))
+    predicted = step.predicted_kl(task.original, final)
+    drifts = (
+        drift(task.original, final, task.layers, task.watch.batches)
+        if retained
+        else step.predicted_drift(task.original, final)
+    )
     before, after = task.look(task.aims.scores), task.look(reached)
     if request.kind == "records":
         overlapping = reference.validation.overlapping
         records = measure_records(task, final, reached, reference.copies, overlapping=overlapping)
         status = judge_records(rule, before, after, reference.copies.copied())
-        told = promise_on_records(rule, step_name, status, stopped, records), note_on_records(stopped, records)
+        said = promise_on_records(rule, step_name, status, stopped, records, retained=retained)
+        told = said, note_on_records(stopped, records)
     else:
         records = None
         status = judge(was_known(task.original, request, before.known, task.samples.retain_check), after.known)
-        told = promise(request, status, stopped, before.known, after.known), note_on_classes(stopped, after.known)
+        said = promise(request, status, stopped, before.known, after.known, retained=retained)
+        told = said, note_on_classes(stopped, after.known)
     return RunMetrics(
         request=request.kind,
         status=status,
@@ -180,12 +188,12 @@ def _measure(
         forget_acc=after.known.percent,
         forget_acc_before=before.known.percent,
         forget_mass=after.mass,
-        predicted_kl=step.predicted_kl(task.original, final),
-        retained_kl=_retained_kl(task, final),
+        predicted_kl=predicted,
+        retained_kl=_retained_kl(task, final) if retained else predicted,
         temperature=task.watch.temperature,
         drift=drifts,
-        drift_max=max(drifts.values()),
-        edited=coverage(task.original, moved(task.original, final, task.layers), task.watch.batches[0]),
+        drift_max=max(drifts.values(), default=0.0),
+        edited=coverage(task.original, moved(task.original, final, task.layers), task.samples.probe),
         history=outcome.history,
         seconds=time.perf_counter() - began,
         records=records,

@@ -32,8 +32,11 @@ def was_known(original: nn.Module, request: Request, ours: Known, retained: Sequ
 
     It calls them by a class to forget more often than it calls retained samples so, by ten points at least and beyond
     chance (a test of two shares at 1 %), and it is right on retained samples more often than guessing would be. An
-    untrained network is not; one that has forgotten already calls neither so.
+    untrained network is not; one that has forgotten already calls neither so. Where no retained sample is at hand,
+    samples to forget are held against guessing.
     """
+    if not retained:
+        return _exceeds(ours, Known(ours.n * len(request.classes), ours.n * request.num_classes), by=_POINTS)
     some = join(retained)[torch.arange(min(_COMPARED, sum(map(len, retained))))]
     scores = scores_of(original, some)
     others = _called(scores, request.removed(scores.labels))

@@ -51,7 +51,10 @@ class Watch:
     """Retained predictions of the original network, to hold later ones against."""
 
     def __init__(self, model: nn.Module, retained: Sequence[Batch], kept: Tensor, *, quick: int = 128) -> None:
-        """`model` is the original; `kept` (classes,) is true for classes that stay; `quick` samples serve each step."""
+        """`model` is the original; `kept` (classes,) is true for classes that stay; `quick` samples serve each step.
+
+        There may be no retained samples: then nothing is watched, and what steps cost can only be predicted.
+        """
         # With a single class left, predictions over the classes that stay cannot change: watch them all.
         kept = kept if int(kept.sum()) > 1 else torch.ones_like(kept)
         self.kept = kept.to(next(model.parameters()).device)
@@ -61,8 +64,8 @@ class Watch:
         for part in logits:
             check_logits(part)
         self._logits = [part[:, self.kept].float() for part in logits]
-        self.temperature = softening(torch.cat(self._logits))
-        self._quick = max(1, -(-quick // max(len(self.batches[0]), 1)))
+        self.temperature = softening(torch.cat(self._logits)) if self._logits else 1.0
+        self._quick = max(1, -(-quick // max(len(self.batches[0]), 1))) if self.batches else 0
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
         """Softened, over the classes that stay: (n, kept classes), from logits (n, classes)."""
@@ -107,7 +110,7 @@ class Watch:
 
     def _between(self, p: Tensor, q: Tensor) -> Tensor:
         """Divergence of each sample, from one look to another, float64 (n,)."""
-        return self.temperature**2 * (p.exp() * (p - q)).sum(dim=1).double()
+        return divergences(p, q, self.temperature)
 
     def _original(self, first: int, last: int) -> Tensor:
         return (torch.cat(self._logits[first:last]) / self.temperature).log_softmax(dim=1)
@@ -120,6 +123,11 @@ class Watch:
 def _not_negative(estimate: Estimate) -> Estimate:
     """Rounding can make a divergence of 0 negative; NaN stays what it is."""
     return replace(estimate, mean=0.0) if estimate.mean < 0 else estimate
+
+
+def divergences(p: Tensor, q: Tensor, temperature: float) -> Tensor:
+    """KL in nats from log-probabilities p to q, both (n, classes) and softened by a temperature: float64 (n,)."""
+    return temperature**2 * (p.exp() * (p - q)).sum(dim=1).double()
 
 
 def softening(logits: Tensor) -> float:

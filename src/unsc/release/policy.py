@@ -30,7 +30,8 @@ class Figure:
     n: int | None = None
     """Samples that it was measured on."""
     source: Literal["measured", "predicted"] = "measured"
-    """`predicted`: by the guide, since no retained sample was at hand."""
+    """`predicted`: by the guide, since no retained sample was at hand; for records, from targets that were guessed,
+    since no validation data was."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Check:
 
 _MORE = "allow more passes or a larger budget"
 _LESS = "take a smaller budget, or ask for less at a time"
+_COPIES = "ask for them too, by the ids that are listed, or allow them (copies_left = inf)"
 CHECKS = (
     Check("forget_acc", "%", 1.0, ("classes",), "samples of forgotten classes that are classified as before", _MORE),
     Check("record_distance", "nats", 0.05, ("records",), "how far records are from what they should be", _MORE),
@@ -58,6 +60,7 @@ CHECKS = (
     Check(
         "revived", "%", 1.0, ("classes", "records"), "what earlier requests made forgotten and is known again", _LESS
     ),
+    Check("copies_left", "samples", 0.0, ("records",), "copies of the records that stay", _COPIES),
     Check("retain_drop", "points", 1.0, ("classes", "records"), "accuracy that retained samples lost", _LESS),
     Check("worst_class_drop", "points", 5.0, ("classes", "records"), "the same of the class that lost most", _LESS),
     Check("retained_kl", "nats", 0.05, ("classes", "records"), "change of retained predictions", _LESS),
