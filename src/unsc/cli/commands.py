@@ -5,7 +5,22 @@ from __future__ import annotations
 import typer
 from typer.core import TyperGroup
 
-from unsc.cli import audit, bench, compare, demo, forget, log, methods, metrics, rollback, show, tune, verify, version
+from unsc.cli import (
+    audit,
+    bench,
+    compare,
+    demo,
+    forget,
+    log,
+    methods,
+    metrics,
+    prepare,
+    rollback,
+    show,
+    tune,
+    verify,
+    version,
+)
 from unsc.cli.output import stopped
 
 RESUMES = ("tune", "compare", "bench")
@@ -31,6 +46,7 @@ app = typer.Typer(
 app.callback(invoke_without_command=True)(version.command)
 for name, module in {
     "demo": demo,
+    "prepare": prepare,
     "forget": forget,
     "methods": methods,
     "metrics": metrics,

@@ -63,15 +63,22 @@ class Carried:
         else:
             found |= of_retained(self.watched, request, metrics.temperature)
         if self.unseen is not None:
-            found |= of_attack(self.forgotten, self.unseen)
-            goes = of_classes(self.unseen.labels, self.resolved.classes)
-            if goes.any():
-                before, after = map(share, self.unseen.where(goes).hits())
-                found |= {"validation_forget_acc": after, "validation_forget_acc_before": before}
+            found |= self._beside_unseen(self.unseen)
         if request.kind == "records":
             found["copies_left"] = Figure(float(len(self.manifest.copies(self.resolved.ids))))
         seen = [pair.after for pair in (held_out, self.watched) if pair is not None]
         return found | of_revival(self.after, self.manifest.gone, self.at_hand.former, seen)
+
+    def _beside_unseen(self, unseen: Pair) -> dict[str, Figure]:
+        """Forgotten samples beside validation samples of their classes."""
+        if not self.resolved.classes:
+            return of_attack(self.forgotten, unseen.like(self.forgotten))
+        own = unseen.where(of_classes(unseen.labels, self.resolved.classes))
+        if not len(own.labels):
+            return {}
+        before, after = map(share, own.hits())
+        found = {"validation_forget_acc": after, "validation_forget_acc_before": before}
+        return found | of_attack(self.forgotten, own)
 
     def report(self) -> dict[str, Any]:
         """What else is worth telling."""

@@ -22,7 +22,9 @@ from unsc.watch import Estimate, divergences
 _SURE = 1.96
 """Standard errors on either side of a 95 % interval."""
 _FEWEST = 20
-"""Samples of a class that its accuracy is judged from, and of either side of an attack."""
+"""Samples of a class that its accuracy is judged from, and forgotten samples that an attack is judged from."""
+_FEWEST_UNSEEN = 50
+"""Unseen samples that these are held against: by chance alone, fewer look different too often."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,11 @@ class Pair:
     def hits(self) -> tuple[Tensor, Tensor]:
         """Whether each sample is classified as its label, bool (n,)."""
         return tuple(s.logits.argmax(dim=1) == s.labels for s in (self.before, self.after))  # type: ignore[return-value]
+
+    def like(self, other: Pair) -> Pair:
+        """Those of the classes that another has; all if these are few."""
+        alike = torch.isin(self.labels, other.labels.unique())
+        return self.where(alike) if int(alike.sum()) >= _FEWEST_UNSEEN else self
 
     def where(self, chosen: Tensor) -> Pair:
         return Pair(*(Scores(s.logits[chosen], s.labels[chosen]) for s in (self.before, self.after)))
@@ -103,10 +110,8 @@ def of_retained(pair: Pair, request: Request, temperature: float) -> dict[str, F
 
 
 def of_attack(members: Pair, others: Pair) -> dict[str, Figure]:
-    """How well the loss tells forgotten samples from unseen ones of the same classes; nothing if either are few."""
-    alike = torch.isin(others.labels, members.labels.unique())
-    others = others.where(alike) if int(alike.sum()) >= _FEWEST else others
-    if min(len(members.labels), len(others.labels)) < _FEWEST:
+    """How well the loss tells forgotten samples from unseen ones; nothing if either are few."""
+    if len(members.labels) < _FEWEST or len(others.labels) < _FEWEST_UNSEEN:
         return {}
     sides = ((members.after, others.after), (members.before, others.before))
     after, before = (_area(-own.losses().cpu(), -other.losses().cpu()) for own, other in sides)

@@ -46,6 +46,8 @@ class Check:
     """Of requests that it is about."""
     about: str
     advice: str
+    chance: float | None = None
+    """What it is where there is nothing to find: a figure whose interval holds this is within the limit."""
 
 
 _MORE = "allow more passes or a larger budget"
@@ -55,7 +57,13 @@ CHECKS = (
     Check("forget_acc", "%", 1.0, ("classes",), "samples of forgotten classes that are classified as before", _MORE),
     Check("record_distance", "nats", 0.05, ("records",), "how far records are from what they should be", _MORE),
     Check(
-        "attack", "AUC", 0.6, ("classes", "records"), "how well an attack tells the forgotten from the unseen", _MORE
+        "attack",
+        "AUC",
+        0.6,
+        ("classes", "records"),
+        "how well an attack tells the forgotten from the unseen",
+        _MORE,
+        chance=0.5,
     ),
     Check(
         "revived", "%", 1.0, ("classes", "records"), "what earlier requests made forgotten and is known again", _LESS
@@ -144,7 +152,8 @@ class Policy:
             return Verdict(check.name, check.unit, None, "none", limit, False, said)
         if figure.source == "predicted":
             limit /= self.margin
-        passed = figure.value <= limit  # NaN is not
+        by_chance = check.chance is not None and figure.low is not None and figure.low <= check.chance
+        passed = figure.value <= limit or by_chance  # NaN is not
         said = "" if passed else _over(check, figure, limit)
         return Verdict(check.name, check.unit, figure.value, figure.source, limit, passed, said)
 

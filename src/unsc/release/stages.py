@@ -1,10 +1,10 @@
 """The stages of a request as functions, by the names of the commands.
 
-    from unsc.release import forget, prepare, verify
+from unsc.release import forget, prepare, verify
 
-    prepare("app.net:build", weights="model.safetensors", data="data/train", out="store")
-    handled = forget("store", "request.csv", out="runs/17")
-    verify("runs/17/receipt.json")
+prepare("app.net:build", weights="model.safetensors", data="data/train", out="store")
+handled = forget("store", "request.csv", out="runs/17")
+verify("runs/17/receipt.json")
 """
 
 from __future__ import annotations

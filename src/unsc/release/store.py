@@ -48,6 +48,12 @@ class Contents:
         write_json(folder / _INDEX, {"kind": _KIND, "version": _VERSION, "generation": generation, "files": files})
 
 
+def check_new(folder: Path) -> None:
+    """Refuse a place for a new store that holds something already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidRequest(f"{folder} exists already; name a new folder for the store")
+
+
 class Store:
     """A store that is there, read strictly: what is missing, changed or of another version is an error."""
 
