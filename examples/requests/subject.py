@@ -49,8 +49,8 @@ class Part:
     def save(self, path: Path, chosen: np.ndarray | None = None) -> None:
         """As an .npz; only the `chosen` positions, if they are given."""
         keep = np.arange(len(self.ids)) if chosen is None else chosen
-        arrays = {"x": self.inputs.numpy()[keep], "y": self.labels.numpy()[keep]}
-        np.savez(path, **arrays, id=self.ids[keep], user=self.users[keep])
+        inputs, labels = self.inputs.numpy()[keep], self.labels.numpy()[keep]
+        np.savez(path, x=inputs, y=labels, id=self.ids[keep], user=self.users[keep])
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,10 @@ def _laid_out(folder: Path) -> Path:
 
 
 def _saved(folder: Path, factory: str, transform: str | None, parts: list[Part], test: Batch) -> Subject:
-    for part, name in zip(parts, ("train", "validation"), strict=False):
-        part.save(folder / f"{name}.npz")
-    return Subject(folder, factory, transform, *parts, test)
+    train, validation, last = parts
+    train.save(folder / "train.npz")
+    validation.save(folder / "validation.npz")
+    return Subject(folder, factory, transform, train, validation, last, test)
 
 
 def _parts(*parts):  # type: ignore[no-untyped-def]

@@ -158,12 +158,7 @@ def _measure(
     """What is known of the result, on the final weights, which say `reached` of the samples to check."""
     request, rule, stopped = task.request, task.aims.rule, outcome.stopped
     retained = sum(map(len, task.watch.batches))
-    predicted = step.predicted_kl(task.original, final)
-    drifts = (
-        drift(task.original, final, task.layers, task.watch.batches)
-        if retained
-        else step.predicted_drift(task.original, final)
-    )
+    predicted, drifts = step.predicted_kl(task.original, final), _drift(task, final, step)
     before, after = task.look(task.aims.scores), task.look(reached)
     if request.kind == "records":
         overlapping = reference.validation.overlapping
@@ -200,6 +195,13 @@ def _measure(
         gone_mass=_gone_mass(task, final),
         gone_mass_before=_gone_mass(task, task.original),
     )
+
+
+def _drift(task: Task, final: nn.Module, step: Step) -> dict[str, float]:
+    """Measured, or, where there are no retained samples, as the guide predicts."""
+    if not task.watch.batches:
+        return step.predicted_drift(task.original, final)
+    return drift(task.original, final, task.layers, task.watch.batches)
 
 
 def _retained_kl(task: Task, final: nn.Module) -> float:

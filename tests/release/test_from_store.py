@@ -177,8 +177,12 @@ def test_what_was_training_data_is_no_validation_data(desk: Desk) -> None:
 def test_options_that_do_nothing_are_refused(desk: Desk) -> None:
     with pytest.raises(InvalidRequest, match="budgeted step alone"):
         desk.rehearse(Asked(classes=("bee",)), step="paper")
+    with pytest.raises(InvalidRequest, match="copies has no effect with a store"):
+        desk.rehearse(Asked(ids=("s5",)), copies="include")
     with pytest.raises(InvalidRequest, match="no effect for classes"):
-        desk.rehearse(Asked(classes=("bee",)), copies="include")
+        desk.rehearse(Asked(classes=("bee",)), least_gain=0.5)
+    with pytest.raises(InvalidRequest, match="seed"):
+        desk.rehearse(Asked(classes=("bee",)), seed="many")
 
 
 def test_a_class_that_comes_back_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ def test_too_few_left_is_a_message(model: nn.Module) -> None:
 
 def test_other_layers_are_a_message(model: nn.Module) -> None:
     other = nn.Sequential(nn.Linear(5, 4))
-    with pytest.raises(InvalidData, match="no statistics of the layers"):
+    with pytest.raises(InvalidData, match="not those that the store has statistics of"):
         statistics_of(sums_of(model, MEMBERS)).curvature(find_layers(other).layers, {})
 
 

@@ -21,30 +21,23 @@ from unsc.cli.arguments import (
 )
 from unsc.cli.requests import KeyFile, PolicyFile
 
+_REQUEST = "With a store: what to forget, CSV or JSON lines with class, id or a column of users."
+_MODEL = "Without a store: package.module:factory, or a folder that transformers saved."
+_DATA = "Training data, as for `unsc prepare`. With a store: where the samples to forget are, if not there any more."
+_IDS = "Without a store: records to forget, CSV or JSON lines with id or a column of users."
+_VALIDATION = "Data that the model was not trained on, of the same kinds as training data."
+
 
 def command(
     out: Annotated[Path, typer.Option(help="Folder for the results.")],
     store: Annotated[Path | None, typer.Option(help="The store that `unsc prepare` made.")] = None,
-    request: Annotated[
-        Path | None, typer.Option(help="With a store: what to forget, CSV or JSON lines with class, id or a column.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Without a store: package.module:factory, or a folder that transformers saved.")
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(help="Training data, as for `unsc prepare`. With a store: where the samples to forget are."),
-    ] = None,
+    request: Annotated[Path | None, typer.Option(help=_REQUEST)] = None,
+    model: Annotated[str | None, typer.Option(help=_MODEL)] = None,
+    data: Annotated[str | None, typer.Option(help=_DATA)] = None,
     weights: Weights = None,
-    classes: Annotated[
-        str | None, typer.Option(help="Classes to forget, names or numbers separated by commas.")
-    ] = None,
-    ids: Annotated[
-        Path | None, typer.Option(help="Without a store: records to forget, CSV or JSON lines with id or a column.")
-    ] = None,
-    validation: Annotated[
-        str | None, typer.Option(help="Data that the model was not trained on, of the same kinds as --data.")
-    ] = None,
+    classes: Annotated[str | None, typer.Option(help="Classes to forget, names or numbers, with commas.")] = None,
+    ids: Annotated[Path | None, typer.Option(help=_IDS)] = None,
+    validation: Annotated[str | None, typer.Option(help=_VALIDATION)] = None,
     policy: PolicyFile = None,
     key: KeyFile = None,
     transform: Transform = None,

@@ -53,6 +53,14 @@ class Carried:
         """Validation samples; None if there are none."""
         return None if self.at_hand.unseen.batch is None else self._pair(self.at_hand.unseen.batch)
 
+    @property
+    def promise(self) -> str:
+        """What can be said of the candidate. Whether it is enough is for the policy to say."""
+        metrics = self.result.metrics
+        if metrics.status == "not forgotten":
+            return f"The run did not get as far as it should by itself; the policy decides. {metrics.note}"
+        return metrics.promise
+
     def figures(self) -> dict[str, Figure]:
         """All that was measured or predicted; the policy's checks are among it."""
         request, metrics = self.result.request, self.result.metrics

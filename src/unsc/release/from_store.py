@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from unsc.batches import Batch, pieces
-from unsc.errors import GuessedTargetsWarning, InvalidData, InvalidRequest
+from unsc.errors import GuessedTargetsWarning, InvalidData, InvalidRequest, listing
 from unsc.loading.code import is_import_path
 from unsc.loading.data import LoadedData
 from unsc.loading.models import LoadedModel, load_model
@@ -20,7 +20,7 @@ from unsc.models import editable_layers, working_copy
 from unsc.options import CompletedOptions, Options
 from unsc.progress import Progress, quiet
 from unsc.reference import Reference, default_targets
-from unsc.release.at_hand import AtHand, Unseen, find_forgotten, find_former, find_unseen, to_watch
+from unsc.release.at_hand import AtHand, Forgotten, Unseen, find_forgotten, find_former, find_unseen, to_watch
 from unsc.release.candidate import Made
 from unsc.release.carried import Carried
 from unsc.release.loaded import load_others
@@ -31,10 +31,14 @@ from unsc.release.statistics import Statistics
 from unsc.release.store import Contents, Store
 from unsc.request import Request
 from unsc.run import carry_out, split_for
+from unsc.steps.budgeted import BudgetedRule
 from unsc.storage.hashes import sha256_of_weights
 from unsc.task import RetainFit, Samples
 from unsc.validation import Validation
 from unsc.wrappers import unwrapped
+
+_IDLE = ("copies", "near_copies", "samples_per_class", "min_retained", "label_key", "chunk_bytes")
+"""Options that are about retained data, or about finding samples in it."""
 
 
 @dataclass(frozen=True)
@@ -56,30 +60,30 @@ class FromStore:
 
     def __call__(self, resolved: Resolved, parent: Path | None) -> Made:
         began = time.perf_counter()
+        chosen = self._chosen()  # a mistake is said before anything is read
         store = Store(self.store)
         manifest = store.manifest
         network = self._network(manifest, parent)
-        at_hand = self._at_hand(network, store, resolved)
+        at_hand = self._at_hand(network, store, resolved, chosen.seed)
         original = working_copy(network.model)
-        share = _sharing(original, store.statistics, at_hand).of(at_hand.forgotten.source, at_hand.forgotten.members)
+        forgotten = at_hand.forgotten
+        share = _sharing(original, store.statistics, forgotten).of(forgotten.source, forgotten.members)
         statistics = store.statistics.without(share)
         request = _request(resolved, manifest)
-        whole = at_hand.forgotten.read()
-        options = self._completed(statistics, request, at_hand, len(whole))
+        whole = forgotten.read()
+        options = _completed(chosen, statistics, request, at_hand, len(whole))
         samples = _samples(request, whole, at_hand, options)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GuessedTargetsWarning)  # the promise says it
-            result = carry_out(
-                network.model,
-                request,
-                samples,
-                options,
-                lambda task: options.step.prepare(task, self.progress),
-                reference=_reference(at_hand),
-                original=original,
-                began=began,
-                progress=self.progress,
-            )
+        result = carry_out(
+            network.model,
+            request,
+            samples,
+            options,
+            lambda task: options.step.prepare(task, self.progress),
+            reference=_reference(at_hand),
+            original=original,
+            began=began,
+            progress=self.progress,
+        )
         carried = Carried(manifest, resolved, at_hand, samples, whole, original, result)
         return self._made(store, network, statistics, carried)
 
@@ -99,7 +103,15 @@ class FromStore:
             )
         return network
 
-    def _at_hand(self, network: LoadedModel, store: Store, resolved: Resolved) -> AtHand:
+    def _chosen(self) -> Options:
+        options = Options.from_keywords(dict(self.options))
+        if not isinstance(options.step, BudgetedRule):
+            raise InvalidRequest(f"a store serves the budgeted step alone; leave step={options.step.name} out")
+        if idle := [name for name in _IDLE if name in self.options]:
+            raise InvalidRequest(f"the option {listing(idle)} has no effect with a store; leave it out")
+        return options
+
+    def _at_hand(self, network: LoadedModel, store: Store, resolved: Resolved, seed: int) -> AtHand:
         manifest, model = store.manifest, network.model
 
         def load(spec: str) -> LoadedData:
@@ -111,26 +123,12 @@ class FromStore:
         forgotten = find_forgotten(data, model, resolved, manifest)
         unseen = Unseen(None, 0)
         if self.validation is not None:
-            seed = int(self.options.get("seed", 0))
             unseen = find_unseen(load(self.validation), model, manifest, store.markers, seed=seed)
         watched_on, watched = to_watch(unseen, store.canaries, resolved)
         left = store.canaries.without(resolved.ids)
         trained = tuple(pieces(left.batch)) if len(left) else ()
-        return AtHand(
-            forgotten, find_former(data, model, manifest, store.markers), unseen, watched_on, watched, trained
-        )
-
-    def _completed(self, statistics: Statistics, request: Request, at_hand: AtHand, size: int) -> CompletedOptions:
-        given = dict(self.options)
-        if given.pop("step", "budgeted") != "budgeted":
-            raise InvalidRequest("a store serves the budgeted step alone; leave the option step out")
-        budget = {"budget": given.pop("budget")} if "budget" in given else {}
-        options = Options.from_keywords({"step": StoredRule(statistics=statistics, **budget), **given})
-        options.check_used(request.kind)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GuessedTargetsWarning)
-            targets = default_targets(options, request, _reference(at_hand))
-        return options.completed(size, targets=targets)
+        former = find_former(data, model, manifest, store.markers)
+        return AtHand(forgotten, former, unseen, watched_on, watched, trained)
 
     def _made(self, store: Store, network: LoadedModel, statistics: Statistics, carried: Carried) -> Made:
         resolved, result = carried.resolved, carried.result
@@ -145,7 +143,7 @@ class FromStore:
         return Made(
             weights=digest,
             figures=carried.figures(),
-            promise=result.metrics.promise,
+            promise=carried.promise,
             drift=result.metrics.drift,
             config=result.options.to_dict() | {"retained_from": carried.at_hand.watched_on},
             report=carried.report(),
@@ -154,8 +152,21 @@ class FromStore:
         )
 
 
-def _sharing(model: nn.Module, statistics: Statistics, at_hand: AtHand) -> Sharing:
-    layers, _ = editable_layers(model, at_hand.forgotten.read_some())
+def _completed(
+    options: Options, statistics: Statistics, request: Request, at_hand: AtHand, size: int
+) -> CompletedOptions:
+    """Options that leave nothing open, for so many samples, with a guide from the store."""
+    options.check_used(request.kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GuessedTargetsWarning)  # the promise says it
+        targets = default_targets(options, request, _reference(at_hand))
+    budget = options.step.budget if isinstance(options.step, BudgetedRule) else BudgetedRule.budget
+    return replace(options, step=StoredRule(budget=budget, statistics=statistics)).completed(size, targets=targets)
+
+
+def _sharing(model: nn.Module, statistics: Statistics, forgotten: Forgotten) -> Sharing:
+    layers, _ = editable_layers(model, forgotten.read_some())
+    statistics.check_layers(layers)
     return Sharing(model, layers, statistics.plan, statistics.temperature, statistics.batch_size)
 
 

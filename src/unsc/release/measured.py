@@ -145,7 +145,7 @@ def by_class(pair: Pair | None, names: Sequence[str]) -> dict[str, dict[str, Any
     if pair is None:
         return {}
     found: dict[str, dict[str, Any]] = {}
-    for k in pair.labels.unique().tolist():
+    for k in map(int, pair.labels.unique()):
         before, after = map(share, pair.where(pair.labels == k).hits())
         found[names[k]] = {"n": before.n, "before": before.value, "after": after.value}
     return found

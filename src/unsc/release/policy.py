@@ -55,7 +55,7 @@ _LESS = "take a smaller budget, or ask for less at a time"
 _COPIES = "ask for them too, by the ids that are listed, or allow them (copies_left = inf)"
 CHECKS = (
     Check("forget_acc", "%", 1.0, ("classes",), "samples of forgotten classes that are classified as before", _MORE),
-    Check("record_distance", "nats", 0.05, ("records",), "how far records are from what they should be", _MORE),
+    Check("record_distance", "nats", 0.02, ("records",), "how far records are from what they should be", _MORE),
     Check(
         "attack",
         "AUC",
