@@ -177,7 +177,7 @@ def test_what_was_training_data_is_no_validation_data(desk: Desk) -> None:
 def test_options_that_do_nothing_are_refused(desk: Desk) -> None:
     with pytest.raises(InvalidRequest, match="budgeted step alone"):
         desk.rehearse(Asked(classes=("bee",)), step="paper")
-    with pytest.raises(InvalidRequest, match="copies has no effect with a store"):
+    with pytest.raises(InvalidRequest, match="does not serve the option copies"):
         desk.rehearse(Asked(ids=("s5",)), copies="include")
     with pytest.raises(InvalidRequest, match="no effect for classes"):
         desk.rehearse(Asked(classes=("bee",)), least_gain=0.5)

@@ -37,8 +37,10 @@ from unsc.task import RetainFit, Samples
 from unsc.validation import Validation
 from unsc.wrappers import unwrapped
 
-_IDLE = ("copies", "near_copies", "samples_per_class", "min_retained", "label_key", "chunk_bytes")
-"""Options that are about retained data, or about finding samples in it."""
+_NOT_SERVED = (
+    "copies", "near_copies", "samples_per_class", "min_retained", "label_key", "chunk_bytes", "drop_outputs",
+)  # fmt: skip
+"""Options that are about retained data or about finding samples in it, or that change the shape of a layer."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,8 @@ class FromStore:
         options = Options.from_keywords(dict(self.options))
         if not isinstance(options.step, BudgetedRule):
             raise InvalidRequest(f"a store serves the budgeted step alone; leave step={options.step.name} out")
-        if idle := [name for name in _IDLE if name in self.options]:
-            raise InvalidRequest(f"the option {listing(idle)} has no effect with a store; leave it out")
+        if unserved := [name for name in _NOT_SERVED if name in self.options]:
+            raise InvalidRequest(f"a store does not serve the option {listing(unserved)}; leave it out")
         return options
 
     def _at_hand(self, network: LoadedModel, store: Store, resolved: Resolved, seed: int) -> AtHand:
