@@ -169,7 +169,7 @@ def test_killed_at_points_all_over_a_run(desk: Desk) -> None:
     for k in range(POINTS):
         place = desk.copy()
 
-        def work(place: Path = place, line: int = 1 + k * total // POINTS) -> None:
+        def work(place: Path = place, line: int = 1 + k * (total - 1) // (POINTS - 1)) -> None:
             torch.set_num_threads(1)  # threads of the parent are not in this process
             sys.settrace(Lines(line, die))
             desk.forget(place, "bee", "run1")
