@@ -26,6 +26,7 @@ from unsc import cli
 from unsc.bench.datasets import Split
 from unsc.bench.train import fit
 from unsc.cli.commands import app
+from unsc.evaluation.shared.metrics import metrics
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "results" / "README.md"])
@@ -135,6 +136,12 @@ def test_a_formula_links_to_its_line(page: Path, path: str, quoted: str) -> None
     assert not (isinstance(own, ast.Expr) and isinstance(own.value, ast.Constant))
 
 
+def test_every_metric_is_explained_with_what_fools_it() -> None:
+    rows = re.findall(r"^\| (`.*?`) \|", (ROOT / "docs" / "evaluation.md").read_text(), re.MULTILINE)
+    explained = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert set(metrics()) <= explained
+
+
 def test_formulas_are_linked() -> None:
     """Each row of a table of formulas ends with a link."""
     rows = re.findall(r"^\| (?!formula|---).*", (ROOT / "docs" / "pictures.md").read_text(), re.MULTILINE)
@@ -209,6 +216,7 @@ def _image_folder(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any
 
 GIVEN: dict[str, Give] = {
     "README.md": _digits,
+    "docs/method.md": _digits,
     "docs/methods.md": _digits,
     "docs/evaluation.md": _digits_and_references,
     "docs/requests.md": _image_folder,
