@@ -12,6 +12,7 @@ from torch import nn
 from unsc.batches import Batch, join, pieces
 from unsc.datasets import Source, as_source, read
 from unsc.errors import InvalidData, listing
+from unsc.evaluation.side_by_side import Part
 from unsc.loading.data import LoadedData
 from unsc.release.canaries import Canaries
 from unsc.release.manifest import Manifest, Resolved
@@ -36,6 +37,11 @@ class Forgotten:
     prints: tuple[str, ...]
     """Their fingerprints."""
 
+    @property
+    def part(self) -> Part:
+        positions, labels = ([getattr(m, name) for m in self.members] for name in ("position", "label"))
+        return Part(self.source, torch.tensor(positions), torch.tensor(labels))
+
     def read_some(self) -> Batch:
         """A few, to see how the network takes them."""
         return read(self.source, [m.position for m in self.members[:4]])
@@ -56,7 +62,10 @@ class Former:
 class Unseen:
     """Samples that the network was not trained on."""
 
+    part: Part | None
+    """Where they are; None if there are none."""
     batch: Batch | None
+    """The same, read."""
     overlapping: int
     """Samples that were left out: the network was trained on them, or their classes are gone."""
 
@@ -122,7 +131,8 @@ def find_unseen(data: LoadedData, model: nn.Module, manifest: Manifest, markers:
             f"of classes that are gone; give at least {FEWEST}, or leave --validation out"
         )
     source = as_source(data.dataset, model, collate_fn=data.collate)
-    return Unseen(join([read(source, part) for part in _parts(fresh)]), left_out)
+    part = Part(source, torch.tensor(fresh), data.labels[fresh])
+    return Unseen(part, join([read(source, some) for some in _parts(fresh)]), left_out)
 
 
 def to_watch(unseen: Unseen, canaries: Canaries, resolved: Resolved) -> tuple[WatchedOn, list[Batch]]:

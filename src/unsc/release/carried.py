@@ -7,9 +7,11 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+import torch
 from torch import nn
 
 from unsc.batches import Batch
+from unsc.evaluation.side_by_side import Network, side_by_side
 from unsc.models import working_copy
 from unsc.release.at_hand import AtHand
 from unsc.release.manifest import Manifest, Resolved
@@ -18,6 +20,9 @@ from unsc.release.policy import Figure
 from unsc.request import of_classes
 from unsc.result import Forgotten
 from unsc.task import Samples
+
+_SHOWN = 512
+"""Samples of either kind that a report shows, at most."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,26 @@ class Carried:
             },
             "course": [asdict(check) for check in m.history],
         }
+
+    def shown(self) -> dict[str, Any] | None:
+        """What a report shows beside that, where there is validation data to show it on."""
+        test, m = self.at_hand.unseen.part, self.result.metrics
+        if test is None:
+            return None
+        first = torch.arange(_SHOWN)
+        forgotten = self.at_hand.forgotten.part
+        return side_by_side(
+            [
+                Network("original", "Before", "original", self.before),
+                Network("result", "Result", "result", self.after, m.seconds, m.drift_max),
+            ],
+            self.result.request,
+            test=test[first[: len(test)]],
+            data="validation data",
+            forgotten=forgotten[first[: len(forgotten)]],
+            class_names=self.manifest.class_names,
+            run=m,
+        )
 
     def to_mark(self) -> Iterator[tuple[str, int, float, float]]:
         """Of each forgotten sample its fingerprint, its label, and the probability of that before and after."""

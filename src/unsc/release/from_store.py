@@ -123,7 +123,7 @@ class FromStore:
 
         data = load(self.data or manifest.data)
         forgotten = find_forgotten(data, model, resolved, manifest)
-        unseen = Unseen(None, 0)
+        unseen = Unseen(None, None, 0)
         if self.validation is not None:
             unseen = find_unseen(load(self.validation), model, manifest, store.markers, seed=seed)
         watched_on, watched = to_watch(unseen, store.canaries, resolved)
@@ -149,6 +149,7 @@ class FromStore:
             drift=result.metrics.drift,
             config=result.options.to_dict() | {"retained_from": carried.at_hand.watched_on},
             report=carried.report(),
+            shown=carried.shown(),
             save=lambda folder: network.write(folder, changed),
             save_store=lambda folder: contents.save(folder, generation=store.generation + 1),
         )
