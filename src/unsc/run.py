@@ -181,12 +181,10 @@ def _measure(
 ) -> RunMetrics:
     """What is known of the result, on the final weights, which say `reached` of the samples to check."""
     request, rule, stopped = task.request, task.aims.rule, outcome.stopped
-    retained = sum(map(len, task.watch.batches))
-    predicted, drifts = step.predicted_kl(task.original, final), _drift(task, final, step)
+    drifts, retained = _drift(task, final, step), len(task.watch.batches)
     before, after = task.look(task.aims.scores), task.look(reached)
     if request.kind == "records":
-        overlapping = reference.validation.overlapping
-        records = measure_records(task, final, reached, reference.copies, overlapping=overlapping)
+        records = measure_records(task, final, reached, reference.copies, overlapping=reference.validation.overlapping)
         status = judge_records(rule, before, after, reference.copies.copied())
         said = promise_on_records(rule, step_name, status, stopped, records, retained=retained)
         told = said, note_on_records(stopped, records)
@@ -207,8 +205,8 @@ def _measure(
         forget_acc=after.known.percent,
         forget_acc_before=before.known.percent,
         forget_mass=after.mass,
-        predicted_kl=predicted,
-        retained_kl=_retained_kl(task, final) if retained else predicted,
+        predicted_kl=step.predicted_kl(task.original, final),
+        retained_kl=_retained_kl(task, final, step),
         temperature=task.watch.temperature,
         drift=drifts,
         drift_max=max(drifts.values(), default=0.0),
@@ -230,8 +228,10 @@ def _drift(task: Task, final: nn.Module, step: Step) -> dict[str, float]:
     return drift(task.original, final, task.layers, task.watch.batches)
 
 
-def _retained_kl(task: Task, final: nn.Module) -> float:
-    """Over the classes that stay: those that are gone may get lower than they were."""
+def _retained_kl(task: Task, final: nn.Module, step: Step) -> float:
+    """Over the classes that stay: those that are gone may get lower than they were. Predicted if nothing is watched."""
+    if not task.watch.batches:
+        return step.predicted_kl(task.original, final)
     gone, kept = task.request.gone, task.request.stays
     return (Watch(task.original, task.samples.retain_check, kept) if gone else task.watch).kl(final)
 
