@@ -121,7 +121,7 @@ def _evidence(model: nn.Module, task: Task, batch: Batch) -> Evidence:
 def _cost(model: nn.Module, task: Task, step: Step, limit: float) -> Estimate:
     """What retained predictions moved by: measured, or, where there are no retained samples, as the guide predicts."""
     if task.watch.batches:
-        return task.watch.kl_against(model, limit)
+        return task.watch.kl_against(model, limit, step.seen)
     return Estimate(step.predicted_kl(task.original, model), 0.0, 0)
 
 
