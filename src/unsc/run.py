@@ -149,14 +149,9 @@ def carry_out(
         kept = tuple(k for k in range(request.num_classes) if k not in lost)
         dropped = DroppedOutputs(head.path, kept, request.num_classes)
         result, past = dropped.drop(result), replace(past, kept=kept)
-<<<<<<< HEAD
-    elif head is not None and lost:
+    elif head is not None and lost and samples.retain_check:
         most = _SETTLED * options.stop_mass
         metrics = replace(metrics, settled_mass=settled(task, result, final, head, lost, most=most))
-=======
-    elif head is not None and lost and samples.retain_check:
-        metrics = replace(metrics, settled_mass=settled(task, result, final, head, lost))
->>>>>>> main
     return Forgotten(result, metrics, frozen, options, request, guide, (*history, past), dropped)
 
 

@@ -14,11 +14,7 @@ import pytest
 import torch
 from brought import everything, image_classifier, logits, pixels, sentence, text_classifier
 from rich.console import Console
-<<<<<<< HEAD
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
-=======
->>>>>>> main
+from safetensors.torch import load_file
 
 import unsc
 from unsc.cli.view import View

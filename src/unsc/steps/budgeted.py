@@ -73,11 +73,7 @@ class BudgetedRule(StepRule[RetainedCurvature]):
 
     def prepare(self, task: Task, progress: Progress) -> RetainedCurvature:
         """What weight changes cost all data that stays, the remaining samples of records' classes included."""
-<<<<<<< HEAD
-        return estimate(task, _first_gradients(task, self._loss(task)), progress=progress)
-=======
-        return estimate(task, first_gradients(task), progress=progress)
->>>>>>> main
+        return estimate(task, first_gradients(task, self._loss(task)), progress=progress)
 
     def start(self, model: nn.Module, task: Task, guide: RetainedCurvature) -> BudgetedStep:
         return BudgetedStep(model, task.layers, guide, task.watch, budget=self.budget, loss=self._loss(task))
@@ -94,11 +90,7 @@ _DAMPING_SAMPLES, _AT_ONCE = 128, 64
 """Forgotten samples whose gradient the damping is chosen for, and how many of them are in one backward pass."""
 
 
-<<<<<<< HEAD
-def _first_gradients(task: Task, loss: ForgetLoss) -> dict[str, Tensor]:
-=======
-def first_gradients(task: Task) -> dict[str, Tensor]:
->>>>>>> main
+def first_gradients(task: Task, loss: ForgetLoss = divergence) -> dict[str, Tensor]:
     """Those of the forget loss at the original network, whose steps the damping is chosen for."""
     forgotten = task.samples.forget_fit
     count = min(_DAMPING_SAMPLES, len(forgotten))
