@@ -88,7 +88,13 @@ def test_figures_hold_the_numbers_of_the_files(request_run: Path) -> None:
         assert sum(float(row[column] or 0) for row in went.views[""].rows) == pytest.approx(100)
     by_layer, steps = layers.figure(run), course.figure(run)
     assert by_layer is not None and [row[0] for row in by_layer.views[""].rows] == list(content["run"]["drift"])
-    assert steps is not None and len(steps.views[""].rows) == 1 + content["run"]["steps"]
+    numbers = {
+        0,
+        *(one["step"] for one in content["run"]["spent"]),
+        *(one["steps"] for one in content["run"]["history"]),
+    }
+    assert steps is not None and [row[0] for row in steps.views[""].rows] == sorted(numbers)
+    assert max(numbers) == content["run"]["steps"]
 
 
 def test_what_is_not_there_is_said_and_not_shown(paper_run: Path) -> None:
