@@ -96,14 +96,6 @@ def test_all_of_it_is_plain(found: dict) -> None:
     assert json.loads(json.dumps(found)) == found
 
 
-def test_samples_at_hand_are_a_part_as_well(digits: Split, digits_model: nn.Module) -> None:
-    """A batch gives what the data set gives that it was read from."""
-    batch = as_batch(digits.test[:])
-    of_batch, of_data = Part.of(batch), Part.some(digits.test, digits.test.tensors[1])
-    scores = [part[part.labels == 3].scores(digits_model).logits for part in (of_batch, of_data)]
-    assert torch.equal(*scores)
-
-
 def test_large_data_is_looked_at_in_part() -> None:
     labels = torch.arange(100) % 7
     part = Part.some([], labels, most=10)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ Accuracy by class, where forgotten samples went, an attack on membership, and a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from unsc.batches import Batch
-from unsc.datasets import read
+from unsc.datasets import read, read_batches
 from unsc.errors import UnscError, UnsupportedModel
 from unsc.evaluation.shared.roc import roc
 from unsc.features import layer_inputs
@@ -33,7 +32,6 @@ Data: TypeAlias = Literal["test data", "validation data", "training data"]
 
 _MOST, _MAPPED = 4096, 400
 """Samples to look at, and samples of the map, at most."""
-_BATCH = 256
 _POINTS = 128
 """Of a curve, about."""
 
@@ -55,36 +53,30 @@ class Network:
 
 @dataclass(frozen=True)
 class Part:
-    """Samples that are read when they are needed."""
+    """Samples of a map-style data set, read when they are needed."""
 
-    read: Callable[[Tensor], Batch]
-    """Gives the samples at positions (n,)."""
+    dataset: Dataset[Any]
     positions: Tensor
     """int64 (n,)."""
     labels: Tensor
     """Theirs, int64 (n,)."""
 
     @classmethod
-    def of(cls, batch: Batch) -> Part:
-        """Samples that are at hand."""
-        return cls(batch.__getitem__, torch.arange(len(batch)), batch.labels.cpu())
-
-    @classmethod
     def some(cls, dataset: Dataset[Any], labels: Tensor, chosen: Tensor | None = None, *, most: int = _MOST) -> Part:
         """Of a data set with these `labels` (all,), those at the positions `chosen`, `most` of them drawn at random."""
         positions = _drawn(torch.arange(len(labels)) if chosen is None else chosen, most)
-        return cls(lambda wanted: read(dataset, wanted.tolist()), positions, labels[positions])
+        return cls(dataset, positions, labels[positions])
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def __getitem__(self, mask: Tensor) -> Part:
-        return Part(self.read, self.positions[mask], self.labels[mask])
+        return Part(self.dataset, self.positions[mask], self.labels[mask])
 
     @torch.no_grad()
     def scores(self, model: nn.Module) -> Scores:
         """What a working copy says of them, on the CPU."""
-        batches = map(self.read, self.positions.split(_BATCH))
+        batches = read_batches(self.dataset, self.positions, size=256)
         logits = [all_logits(model, batch.for_model(model)).float().cpu() for batch in batches]
         return Scores(torch.cat(logits), self.labels)
 
@@ -185,7 +177,7 @@ def _map(networks: Sequence[Network], test: Part, goes: Tensor, missing: dict[st
     Both are seen in the original's plane, so that what did not change stays where it was.
     """
     few = test[torch.cat([_drawn(m.nonzero().flatten(), _MAPPED // 2) for m in (goes, ~goes)])]
-    batch = few.read(few.positions)
+    batch = read(test.dataset, few.positions.tolist())
     pair = {"before": networks[0], "after": next((n for n in networks if n.role == "result"), networks[-1])}
     try:
         features = {when: list(layer_inputs(n.model, batch).values())[-1].double() for when, n in pair.items()}
