@@ -76,6 +76,10 @@ class Step(ABC):
         """What the guide says retained predictions have changed by, in nats."""
         return 0.0
 
+    def predicted_drift(self, original: nn.Module, edited: nn.Module) -> dict[str, float]:
+        """What the guide says of how far each layer's outputs moved on retained rows; empty if it cannot tell."""
+        return {}
+
 
 G = TypeVar("G", bound=Guide)
 
