@@ -149,7 +149,7 @@ class Carried:
         )
 
     def to_mark(self) -> Iterator[tuple[str, int, float, float]]:
-        """Fingerprint and label of forgotten samples that were looked at, and the probability of it before and after."""
+        """Fingerprint and label of forgotten samples at hand, and the probability of it before and after."""
         scores = [(-s.losses()).exp().tolist() for s in (self.forgotten.before, self.forgotten.after)]
         return zip(self.at_hand.forgotten.prints, self.forgotten.labels.tolist(), *scores, strict=False)
 
