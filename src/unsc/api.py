@@ -16,6 +16,7 @@ from unsc.batches import join
 from unsc.datasets import Data, Source, as_source, read, read_labels
 from unsc.errors import HeadOnlyWarning, InvalidData, InvalidRequest, NotForgotten, NotForgottenWarning, listing
 from unsc.forms import Collate
+from unsc.layout import channels_last
 from unsc.loaders import batches_in, check_parts, request_for, staying
 from unsc.logits import OfOutput
 from unsc.models import count_classes, editable_layers, working_copy
@@ -188,6 +189,7 @@ def retained_curvature(
     gone = join(batches_in(forgotten, "forgotten", model, label_key))
     count = count_classes(original, held_out[0])
     request = Request.for_records(None, count) if forget is None else Request.for_classes(forget, count)
+    channels_last(original, held_out[0])
     layers, _ = editable_layers(original, held_out[0])
     watch = Watch(original, held_out, request.kept)
     samples = Samples(gone, gone, fit, held_out)

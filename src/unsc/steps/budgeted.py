@@ -119,10 +119,11 @@ class BudgetedStep(Step):
         self._spent_by_layer = dict.fromkeys((x.name for x in layers), 0.0)
         self._seen = self.seen = watch.first_look()
         self._next_measurement, self._measurements, self._interval = 0, 0, _MEASURE_EVERY
-        self._steps = 0
+        self._calls, self._steps = 0, 0
 
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step on samples and their target distributions (n, classes)."""
+        self._calls += 1
         loss, gradients = forget_gradients(self.model, self.layers, batch, targets)
         steps = {name: self.curvature.layers[name].solve(g, len(batch)) for name, g in gradients.items()}
         # b tr(D (A + damping I) D.T) of the unit step is <G, D>: what it is predicted to cost is what it gains.
@@ -183,7 +184,7 @@ class BudgetedStep(Step):
             predicted = length**2 * cost / 2
             if self._allowed(moved, total):
                 self._seen = self.seen = seen
-                self._spent.append(Spent(loss, self.excess * predicted, moved, total))
+                self._spent.append(Spent(self._calls, loss, self.excess * predicted, moved, total))
                 if predicted >= _TELLING * self.budget:
                     self.excess = math.sqrt(self.excess * max(moved, ROUNDING * self.budget) / predicted)
                 return length

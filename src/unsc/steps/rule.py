@@ -41,6 +41,8 @@ class Guide(Protocol):
 class Spent:
     """What one step started from and cost, in nats."""
 
+    step: int
+    """Which one it was, from 1; a step that finds nothing to learn costs nothing and is not listed."""
     loss: float
     """The forget loss of its batch, before it."""
     predicted: float
