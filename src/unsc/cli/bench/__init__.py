@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from unsc.cli.bench import fetch, figures, mia, records, render, speed, steps, tables
+from unsc.cli.bench import fetch, figures, mia, networks, records, render, sequences, speed, steps, tables
 
 app = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures on its data sets.")
 for name, about in tables.TABLES.items():
@@ -12,9 +12,11 @@ for name, about in tables.TABLES.items():
 OTHERS = {
     "steps": steps,
     "records": records,
+    "sequences": sequences,
     "speed": speed,
     "figures": figures,
     "mia": mia,
+    "networks": networks,
     "fetch": fetch,
     "render": render,
 }
