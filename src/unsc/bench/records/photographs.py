@@ -96,7 +96,7 @@ CASE = Case(
         "records_acc": "records right %",
         "attack": "loss attack",
         "test_acc": "test %",
-        "js": "JS to retrained",
+        "js": "JS to retrained, bits",
         "worst_class": "worst class lost",
         "epochs": "epochs",
         "steps": "steps",

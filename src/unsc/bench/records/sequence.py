@@ -55,7 +55,7 @@ CASE = Case(
         "right_then": "right after their own request",
         "attack": "loss attack",
         "test_acc": "test %",
-        "js": "JS to retrained",
+        "js": "JS to retrained, bits",
     },
     (0, 1, 2),
     rows,
