@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,7 +41,8 @@ def rows(models: Path, seed: int) -> Iterator[Row]:
     yield row("wrong labels", original)
     yield row("right labels", _trained(images, right, seed))
     yield row("without those records", _trained(images[stay], right[stay], seed))
-    for what, own in (("away", {"targets": "away"}), ("new_labels", {"new_labels": right[flipped]})):
+    ways: dict[str, dict[str, Any]] = {"away": {"targets": "away"}, "new_labels": {"new_labels": right[flipped]}}
+    for what, own in ways.items():
         with unwarned(), metered() as metre:
             result = forget(original, TensorDataset(images, wrong), indices=flipped, seed=seed, **own)
         noted = {"kl": result.metrics.retained_kl, "seconds": metre().cpu_seconds, "stopped": result.metrics.stopped}
