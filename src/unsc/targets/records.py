@@ -190,6 +190,7 @@ class Relabel(Expected):
     does: ClassVar[str] = "was moved to the new label that was given for it"
     limits: ClassVar[str] = "This is as right as the new labels are, and does not promise the weights of retraining."
 
+    batches: ClassVar[int] = 16
     max_kl: ClassVar[float | None] = _WRONG_LABELS_KL
 
     stop_kl: float = 0.005

@@ -19,15 +19,17 @@ from unsc.targets import Scores, scores_of
 
 
 def look(model: nn.Module, records: Batch, test: Batch, beside: nn.Module | None = None) -> Row:
-    """Accuracy on test data and records, a loss attack between the two, and how far another network is.
-
-    That is the mean Jensen-Shannon divergence, in bits, of predictions for the records: the square of the distance.
-    """
+    """Accuracy on test data and records, a loss attack between the two, and how far another network is on records."""
     own, others = scores_of(model, records), scores_of(model, test)
     found = {"test_acc": others.accuracy(), "records_acc": own.accuracy(), "attack": loss_attack(own, others)}
     if beside is not None:
-        found["js"] = js_distance(own.logits, scores_of(beside, records).logits).square().mean().item()
+        found["js"] = apart(own, scores_of(beside, records))
     return found
+
+
+def apart(one: Scores, other: Scores) -> float:
+    """The mean Jensen-Shannon divergence of two networks' predictions for the same samples, in bits."""
+    return js_distance(one.logits, other.logits).square().mean().item()
 
 
 def loss_attack(records: Scores, others: Scores) -> float:

@@ -66,6 +66,6 @@ CASE = Case(
         "seconds": "CPU seconds",
         "stopped": "stopped",
     },
-    (0, 1, 2, 3, 4),
+    (0, 1, 2),
     rows,
 )
