@@ -5,7 +5,22 @@ from __future__ import annotations
 import typer
 from typer.core import TyperGroup
 
-from unsc.cli import audit, bench, compare, demo, forget, log, methods, metrics, rollback, show, tune, verify, version
+from unsc.cli import (
+    audit,
+    bench,
+    compare,
+    demo,
+    forget,
+    log,
+    methods,
+    metrics,
+    report,
+    rollback,
+    show,
+    tune,
+    verify,
+    version,
+)
 from unsc.cli.output import stopped
 
 RESUMES = ("tune", "compare", "bench")
@@ -37,6 +52,7 @@ for name, module in {
     "tune": tune,
     "compare": compare,
     "audit": audit,
+    "report": report,
     "verify": verify,
     "log": log,
     "show": show,

@@ -8,10 +8,11 @@ import shutil
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 
@@ -27,7 +28,17 @@ from unsc.storage.files import write_json
 from unsc.storage.versions import versions
 from unsc.workers import Workers
 
-_PARTS = ("models", "tuned", "results", "report.md", "scorecard.png", "results.json", "results.csv", "config.json")
+_PARTS = (
+    "models",
+    "tuned",
+    "results",
+    "report.md",
+    "scorecard.png",
+    "results.json",
+    "results.csv",
+    "config.json",
+    "report.html",
+)
 """All that a comparison writes into its folder."""
 _ELSEWHERE = "name another folder with --out, or replace it with --overwrite"
 
@@ -59,10 +70,11 @@ def compare(
     jobs: int | None = None,
     overwrite: bool = False,
     progress: Progress = quiet,
+    done: Done = lambda piece, message: None,
 ) -> Finished:
     """Carry out a comparison in `folder`, or resume the one that is there, unless it is to `overwrite` it.
 
-    Trained networks are kept in `models`, which other comparisons may share.
+    Trained networks are kept in `models`, which other comparisons may share. `done` is called after each piece of work.
     """
     began = time.perf_counter()
     comparison = Comparison(folder, config, models)
@@ -76,9 +88,9 @@ def compare(
         networks = [x for x in comparison.trainings() if not comparison.networks.path(x).exists()]
         tuned = [name for name in config.methods if any(name == method for _, method in left)]
         with Workers(partial(_do, folder, config, models), jobs or os.cpu_count() or 1) as workers:
-            failed |= _work(workers, "training networks", [Piece("train", (x,)) for x in networks], progress)
-            failed |= _work(workers, "tuning", [Piece("tune", (name,)) for name in tuned], progress)
-            failed |= _work(workers, "comparing", [Piece("judge", cell) for cell in left], progress)
+            failed |= _work(workers, "training networks", [Piece("train", (x,)) for x in networks], progress, done)
+            failed |= _work(workers, "tuning", [Piece("tune", (name,)) for name in tuned], progress, done)
+            failed |= _work(workers, "comparing", [Piece("judge", cell) for cell in left], progress, done)
     return Finished(Comparison(folder, whole, models), failed, time.perf_counter() - began, len(left))
 
 
@@ -92,6 +104,10 @@ class Piece:
 
     def __str__(self) -> str:
         return " ".join([self.kind, *map(_name, self.what)])
+
+
+Done: TypeAlias = Callable[[Piece, str | None], None]
+"""Told of a piece of work that is done, with a message if it failed."""
 
 
 def _name(what: Training | Trial | str) -> str:
@@ -161,7 +177,9 @@ def _whole(comparison: Comparison) -> Config:
     return config
 
 
-def _work(workers: Workers[Piece, str | None], title: str, pieces: list[Piece], progress: Progress) -> dict[str, str]:
+def _work(
+    workers: Workers[Piece, str | None], title: str, pieces: list[Piece], progress: Progress, done: Done
+) -> dict[str, str]:
     """Do all pieces, and give those that failed with the reason."""
     failed: dict[str, str] = {}
     if not pieces:
@@ -171,6 +189,7 @@ def _work(workers: Workers[Piece, str | None], title: str, pieces: list[Piece], 
             if message is not None:
                 failed[str(piece)] = message
             advance()
+            done(piece, message)
     return failed
 
 
