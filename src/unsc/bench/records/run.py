@@ -12,8 +12,8 @@ from unsc.compare.grid import Grid
 from unsc.errors import InvalidData, unknown
 from unsc.storage.files import write_whole
 
-CASES = {case.name: case for case in (mislabelled.CASE, sequence.CASE, photographs.CASE, amounts.CASE)}
-WITHOUT_FILES = ("mislabelled", "sequence")
+CASES = {case.name: case for case in (mislabelled.CASE, sequence.CASE, amounts.CASE, photographs.CASE)}
+WITHOUT_FILES = ("mislabelled", "sequence", "amounts")
 
 
 def run_records(names: Sequence[str], out: Path, *, fresh: bool = False) -> Iterator[Grid]:

@@ -14,7 +14,7 @@ from unsc.cli.bench.options import Folder, read_from
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="mislabelled, sequence, photographs, amounts; by default the first two."),
+        typer.Argument(help="mislabelled, sequence, amounts, photographs; by default the first three."),
     ] = None,
     folder: Folder = None,
     out: Annotated[Path, typer.Option(help="Folder for rows and networks; a stopped run resumes.")] = Path(
@@ -22,7 +22,7 @@ def command(
     ),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Measure again what was measured before.")] = False,
 ) -> None:
-    """Records: mislabelled ones, requests in sequence, and, with CIFAR-10, beside retraining and in any number."""
+    """Records: mislabelled ones, in sequence, in any number, and, with CIFAR-10, beside retraining."""
     from unsc.bench.records.run import run_records
     from unsc.cli.tables import show_grid
 
