@@ -75,5 +75,5 @@ CASE = Case(
         "status": "status",
     },
     (0, 1),
-    lambda models, seed: rows(Bed(noisy_digits(), models), seed),
+    lambda models, seed: rows(Bed(noisy_digits(), models, records=48), seed),
 )
