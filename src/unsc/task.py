@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 
 from unsc.batches import Batch, join, pieces
 from unsc.datasets import read
-from unsc.errors import InvalidData
+from unsc.errors import InvalidData, InvalidRequest
 from unsc.layers import Layer
 from unsc.looks import Look
 from unsc.request import Request
@@ -47,6 +47,11 @@ class RetainFit:
         """Of samples that are at hand."""
         labels = batch.labels.cpu()
         return cls(batch.__getitem__, {k: (labels == k).nonzero().flatten() for k in labels.unique().tolist()})
+
+    @classmethod
+    def none(cls) -> RetainFit:
+        """There are none: the guide is at hand already."""
+        return cls(_nothing, {})
 
     def __len__(self) -> int:
         return sum(map(len, self.positions.values()))
@@ -89,9 +94,16 @@ class Samples:
     retain_fit: RetainFit
     """What the guide is made from; empty if the guide is at hand already."""
     retain_check: list[Batch]
-    """What the guide was not made from: here retained predictions are watched."""
+    """What the guide was not made from: here retained predictions are watched. Empty if none is at hand."""
     validation: Sequence[Batch] = ()
     """What the network was not trained on, to see what it says of such samples; empty if there is none."""
+    trained: Sequence[Batch] | None = None
+    """Other samples that the network was trained on, to hold records against; None: those of `retain_check`."""
+
+    @property
+    def probe(self) -> Batch:
+        """Some samples, to see how the network takes them."""
+        return self.retain_check[0] if self.retain_check else self.forget_fit
 
 
 @dataclass(frozen=True)
@@ -135,7 +147,7 @@ def make_aims(
 ) -> Aims:
     """What a rule for targets makes of the original network's predictions."""
     unseen, trained, readout = NO_SCORES, NO_SCORES, None
-    if samples.validation and rule.reads_layers:
+    if samples.validation and rule.reads_layers and (samples.trained is None or samples.trained):
         views = [views_of(original, batches) for batches in _to_read(samples, seed)]
         trained, unseen, readout = views[2].scores, views[3].scores, read_out(*views)
     elif samples.validation:
@@ -164,7 +176,7 @@ def without(targets: Tensor, classes: Sequence[int]) -> Tensor:
 def _to_read(samples: Samples, seed: int) -> tuple[list[Batch], list[Batch], list[Batch], Sequence[Batch]]:
     """Samples to fit a read-out on, records, other training samples, and unseen ones."""
     fit = list(samples.retain_fit.draw(_READ, BATCH, torch.Generator().manual_seed(seed)))
-    check = samples.retain_check
+    check = samples.retain_check if samples.trained is None else list(samples.trained)
     if not fit:  # the guide is at hand, and what it was made from is not
         half = (len(check) + 1) // 2
         fit, check = check[:half], check[half:] or check
@@ -221,6 +233,10 @@ def split_forgotten(batch: Batch, share: float, *, most: int = 256, seed: int) -
 def read_all(dataset: Dataset[object], size: int, *, label_key: str | None) -> Batch:
     """The first `size` samples of a data set, which fit into memory."""
     return join([_read(dataset, label_key, chosen) for chosen in torch.arange(size).split(BATCH)])
+
+
+def _nothing(positions: Tensor) -> Batch:
+    raise InvalidRequest("there are no retained samples to fit: the guide is at hand already")
 
 
 def _read(dataset: Dataset[object], label_key: str | None, positions: Tensor) -> Batch:

@@ -14,6 +14,7 @@ from unsc.cli import (
     log,
     methods,
     metrics,
+    prepare,
     report,
     rollback,
     show,
@@ -46,6 +47,7 @@ app = typer.Typer(
 app.callback(invoke_without_command=True)(version.command)
 for name, module in {
     "demo": demo,
+    "prepare": prepare,
     "forget": forget,
     "methods": methods,
     "metrics": metrics,
