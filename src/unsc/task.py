@@ -29,7 +29,7 @@ BATCH = 64
 _MOST_CHECKED = 1024
 """Retained samples to check on, of all classes together, unless these are more: a mean over so many is known to three
 hundredths of its spread, whatever the number of classes."""
-_READ = 2048
+_READ = 1024
 """Retained samples that a read-out of the network's layers is fitted on."""
 
 
