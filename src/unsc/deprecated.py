@@ -102,6 +102,9 @@ CHANGED: Mapping[str, Mapping[str, str]] = {
     "unsc": {"unsc": "RetainedMetric=RetainedCurvature"},
     "unsc.bench.training.run": {"unsc.bench.training.run": "Run=TrainingRun"},
     "unsc.cli": {"unsc.cli.commands": "app"},
+    "unsc.evaluation.rebound": {
+        "unsc.evaluation.rebound": "rebound_after_later_request=rebound_after_later_requests",
+    },
     "unsc.evaluation.relearning": {"unsc.features": "last_linear=find_last_linear"},
     "unsc.evaluation.utility": {
         "unsc.evaluation.shared.shares": "accuracy=accuracy_on correct share share_by_class wilson",
