@@ -17,7 +17,7 @@ ROOMS = ("core", "methods", "evaluation", "release", "compare", "bench", "cli")
 """A room may import itself and those before it."""
 
 CORE = (
-    ("errors", "checks", "progress", "cost", "extras", "memory", "workers"),
+    ("errors", "checks", "progress", "cost", "extras", "memory", "workers", "peers"),
     ("storage",),
     ("wrappers", "batches"),
     ("forms", "names"),

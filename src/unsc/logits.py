@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from unsc import peers
 from unsc.batches import Batch
 from unsc.errors import UnsupportedModel
 from unsc.memory import in_pieces
@@ -75,6 +76,13 @@ def all_logits(model: nn.Module, batch: Batch) -> Tensor:
     return torch.cat(list(in_pieces(len(batch), _PIECE, of)))
 
 
+def shared_logits(model: nn.Module, batch: Batch) -> Tensor:
+    """As `all_logits`, for a batch that all ranks have, each of which passes a part of it through the network."""
+    if peers.count() == 1:
+        return all_logits(model, batch)
+    return peers.everyones(len(batch), lambda chosen: all_logits(model, batch[chosen.to(batch.labels.device)]))
+
+
 def check_logits(logits: Tensor) -> None:
     """Refuse what is not logits: NaN, Inf, no class to choose from, or probabilities."""
     if not torch.isfinite(logits).all():
@@ -114,7 +122,7 @@ def check_not_sigmoid(model: nn.Module, batch: Batch) -> None:
 def accuracy(model: nn.Module, batch: Batch) -> float:
     """Percent of the samples that `model`, in evaluation mode, classifies correctly."""
     batch = batch.for_model(model)
-    return 100 * int((all_logits(model, batch).argmax(dim=1) == batch.labels).sum()) / len(batch)
+    return 100 * int((shared_logits(model, batch).argmax(dim=1) == batch.labels).sum()) / len(batch)
 
 
 _LINEAR = ("Addmm", "Mm", "Bmm", "Baddbmm", "Mv", "Convolution", "Linear")

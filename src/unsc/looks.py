@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from unsc.batches import Batch, pieces
-from unsc.logits import logits_of
+from unsc.logits import shared_logits
 
 _PIECE = 64
 """Samples to look at before asking whether more are needed."""
@@ -76,7 +76,7 @@ def look_until(
     """A look at the first samples of a batch that is on the model's device: `enough` says when no more are needed."""
     parts: list[Look] = []
     for piece, gone, aims in zip(pieces(batch, _PIECE), removed.split(_PIECE), targets.split(_PIECE), strict=True):
-        parts.append(Look.of(logits_of(model, piece), gone, aims))
+        parts.append(Look.of(shared_logits(model, piece), gone, aims))
         seen = _joined(parts)
         if enough(seen):
             break

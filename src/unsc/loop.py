@@ -12,11 +12,13 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from unsc import peers
 from unsc.batches import Batch
+from unsc.logits import all_logits
 from unsc.looks import Look, look_until
 from unsc.progress import Progress, Shows, quiet
 from unsc.steps import Step
-from unsc.targets import Evidence, scores_of
+from unsc.targets import Evidence, Scores
 from unsc.task import Task, evidence_of
 from unsc.watch import Estimate
 
@@ -71,7 +73,7 @@ class Outcome:
 
 def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, progress: Progress = quiet) -> Outcome:
     """Unlearn the forgotten samples of a task in `model`, a copy of its original that `step` changes in place."""
-    forgotten = task.samples.forget_fit.for_model(model)
+    forgotten = task.samples.forget_fit
     checked = _in_random_order(task, model, schedule.seed)
     aims, goal = task.aims, task.aims.goal
     outcome, began = Outcome(), time.perf_counter()
@@ -80,9 +82,11 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
     best, least = _state(model), math.inf
     per_pass = -(-len(forgotten) // schedule.batch_size)
     with progress("forgetting", per_pass * schedule.max_passes) as advance:
-        for chosen in _order(len(forgotten), schedule, device=forgotten.labels.device):
-            batch = forgotten[chosen]
-            step(batch, aims.rule.renewed(aims.fit[chosen], partial(_evidence, model, task, batch)))
+        for chosen in _order(len(forgotten), schedule):
+            own = chosen[peers.own_part(len(chosen))] if step.takes_parts else chosen
+            batch = forgotten[own].for_model(model)
+            targets = aims.fit[own]
+            step(batch, aims.rule.renewed(targets, partial(_evidence, model, task, batch)) if len(own) else targets)
             advance()
             outcome.steps += 1
             last = outcome.steps == per_pass * schedule.max_passes
@@ -115,7 +119,8 @@ def _in_random_order(task: Task, model: nn.Module, seed: int) -> tuple[Batch, Te
 
 def _evidence(model: nn.Module, task: Task, batch: Batch) -> Evidence:
     """What the network says of a batch by now."""
-    return evidence_of(task.request, scores_of(model, batch))
+    with torch.no_grad():
+        return evidence_of(task.request, Scores(all_logits(model, batch), batch.labels))
 
 
 def _check(look: Look, kl: Estimate, steps: int) -> Check:
@@ -131,10 +136,10 @@ def _verdict(check: Check, schedule: Schedule, reached: bool) -> Stopped:
     return "forgotten" if reached else "passes"
 
 
-def _order(size: int, schedule: Schedule, *, device: torch.device) -> Iterator[Tensor]:
+def _order(size: int, schedule: Schedule) -> Iterator[Tensor]:
     generator = torch.Generator().manual_seed(schedule.seed)
     for _ in range(schedule.max_passes):
-        yield from torch.randperm(size, generator=generator).to(device).split(schedule.batch_size)
+        yield from torch.randperm(size, generator=generator).split(schedule.batch_size)
 
 
 def _state(model: nn.Module) -> dict[str, Tensor]:

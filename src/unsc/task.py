@@ -69,13 +69,16 @@ class RetainFit:
     def number_of_batches(self) -> int:
         return sum(-(-len(own) // BATCH) for own in self.positions.values())
 
+    def positions_drawn(self, count: int, size: int, generator: torch.Generator) -> Sequence[Tensor]:
+        """Where at most `count` samples are, drawn at random, in batches of `size`."""
+        if not self.positions:
+            return ()
+        everything = torch.cat(list(self.positions.values()))
+        return everything[torch.randperm(len(everything), generator=generator)[:count]].split(size)
+
     def draw(self, count: int, size: int, generator: torch.Generator) -> Iterator[Batch]:
         """At most `count` samples at random, in batches of `size`."""
-        if not self.positions:
-            return
-        everything = torch.cat(list(self.positions.values()))
-        for chosen in everything[torch.randperm(len(everything), generator=generator)[:count]].split(size):
-            yield self.read(chosen)
+        return map(self.read, self.positions_drawn(count, size, generator))
 
 
 @dataclass(frozen=True)

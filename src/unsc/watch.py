@@ -9,15 +9,16 @@ is multiplied by T squared, which keeps its second-order meaning. T is 1 unless 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
+from unsc import peers
 from unsc.batches import Batch
 from unsc.layers import Layer, observe
-from unsc.logits import all_logits, check_logits, logits_of
+from unsc.logits import check_logits, logits_of, shared_logits
 
 _UNCERTAINTY = 0.1
 """Softened predictions p have a mean of `1 - sum p**2` of at least this."""
@@ -57,7 +58,7 @@ class Watch:
         self.kept = kept.to(next(model.parameters()).device)
         self.batches = [b.for_model(model) for b in retained]
         with torch.no_grad():
-            logits = [all_logits(model, b) for b in self.batches]
+            logits = [shared_logits(model, b) for b in self.batches]
         for part in logits:
             check_logits(part)
         self._logits = [part[:, self.kept].float() for part in logits]
@@ -114,7 +115,7 @@ class Watch:
 
     @torch.no_grad()
     def _log_probabilities(self, model: nn.Module, first: int, last: int) -> Tensor:
-        return torch.cat([self.log_probabilities(all_logits(model, b)) for b in self.batches[first:last]])
+        return torch.cat([self.log_probabilities(shared_logits(model, b)) for b in self.batches[first:last]])
 
 
 def _not_negative(estimate: Estimate) -> Estimate:
@@ -151,11 +152,18 @@ def drift(
         for i, matrix in enumerate(weights[layer.name]):
             sums[layer.name][i] += (rows @ matrix.mT).double().square().sum().item()
 
-    seen = 0
     with observe(original, layers, receive):
-        for batch in retained:
+        for batch in peers.mine(_first(retained, _DRIFT_SAMPLES)):
             logits_of(original, batch.for_model(original))
-            seen += len(batch)
-            if seen >= _DRIFT_SAMPLES:
-                break
-    return {name: (moved / size) ** 0.5 if size > 0 else 0.0 for name, (moved, size) in sums.items()}
+    found = {name: peers.total_of(*pair) for name, pair in sums.items()}
+    return {name: (moved / size) ** 0.5 if size > 0 else 0.0 for name, (moved, size) in found.items()}
+
+
+def _first(batches: Iterable[Batch], samples: int) -> Iterator[Batch]:
+    """As many batches as have so many samples."""
+    seen = 0
+    for batch in batches:
+        if seen >= samples:
+            return
+        yield batch
+        seen += len(batch)

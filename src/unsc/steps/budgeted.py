@@ -18,13 +18,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unsc import peers
 from unsc.batches import Batch
 from unsc.checks import is_number, require
 from unsc.layers import Layer, parameters_of
 from unsc.logits import logits_of
 from unsc.progress import Progress
-from unsc.steps.curvature import RetainedCurvature, gradients_of
+from unsc.steps.curvature import RetainedCurvature
 from unsc.steps.estimate import estimate
+from unsc.steps.gradients import total_gradients
 from unsc.steps.rule import Step, StepRule
 from unsc.steps.together import Together, effects, mix_of, parts_of
 from unsc.targets import Targets
@@ -78,8 +80,9 @@ def _first_gradients(task: Task) -> dict[str, Tensor]:
     count = min(_DAMPING_SAMPLES, len(forgotten))
     total = dict.fromkeys((x.name for x in task.layers), torch.zeros(()))
     for chosen in torch.arange(count).split(_AT_ONCE):
-        some = forgotten[chosen].for_model(task.original)
-        _, found = forget_gradients(task.original, task.layers, some, task.aims.fit[chosen])
+        own = chosen[peers.own_part(len(chosen))]
+        some = forgotten[own].for_model(task.original)
+        _, found = forget_gradients(task.original, task.layers, some, task.aims.fit[own])
         total = {name: total[name].to(g) + len(chosen) / count * g for name, g in found.items()}
     return total
 
@@ -87,14 +90,23 @@ def _first_gradients(task: Task) -> dict[str, Tensor]:
 def forget_gradients(
     model: nn.Module, layers: Sequence[Layer], batch: Batch, targets: Tensor
 ) -> tuple[float, dict[str, Tensor]]:
-    """The forget loss, KL from `targets` (n, classes) in nats, and its gradient by each layer's matrix."""
-    loss = F.kl_div(logits_of(model, batch).log_softmax(dim=1), targets, reduction="batchmean")
-    grads = gradients_of(loss, parameters_of(model, layers))
-    return loss.item(), {layer.name: layer.matrix(grads) for layer in layers}
+    """The forget loss, KL from `targets` (n, classes) in nats, and its gradient by each layer's matrix.
+
+    Under several ranks the batch is a rank's part, perhaps an empty one; loss and gradient are those of all parts.
+    """
+    (size,) = peers.total_of(len(batch))
+
+    def loss() -> Tensor:
+        return F.kl_div(logits_of(model, batch).log_softmax(dim=1), targets, reduction="sum") / size
+
+    value, grads = total_gradients(loss if len(batch) else None, parameters_of(model, layers))
+    return value, {layer.name: layer.matrix(grads) for layer in layers}
 
 
 class BudgetedStep(Step):
     """Learn target labels, spending at most `budget` nats of retained prediction change a step."""
+
+    takes_parts = True
 
     def __init__(
         self, model: nn.Module, layers: Sequence[Layer], curvature: RetainedCurvature, watch: Watch, *, budget: float

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from unsc.batches import Batch
-from unsc.logits import all_logits
+from unsc.logits import shared_logits
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Scores:
 def scores_of(model: nn.Module, batch: Batch) -> Scores:
     """What `model` says of samples, on its device."""
     batch = batch.for_model(model)
-    return Scores(all_logits(model, batch), batch.labels)
+    return Scores(shared_logits(model, batch), batch.labels)
 
 
 NO_SCORES = Scores(torch.empty(0, 0), torch.empty(0, dtype=torch.long))
