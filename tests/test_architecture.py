@@ -19,9 +19,9 @@ ROOMS = ("core", "methods", "evaluation", "release", "compare", "bench", "cli")
 CORE = (
     ("errors", "checks", "progress", "cost", "extras", "memory", "workers", "peers"),
     ("storage",),
-    ("wrappers", "batches"),
+    ("wrappers", "batches", "on_demand"),
     ("forms", "names"),
-    ("datasets", "logits"),
+    ("datasets", "logits", "streams"),
     ("loading",),
     ("layers",),
     ("models", "features", "coverage"),
@@ -34,7 +34,7 @@ CORE = (
     ("loop", "measures"),
     ("options",),
     ("result", "promises", "reference"),
-    ("run", "start"),
+    ("run", "start", "opening"),
     ("api",),
 )
 """Groups of modules and packages of the core. A group may import itself and those before it."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from unsc import peers
-from unsc.batches import Batch
+from unsc.batches import Batch, HasSamples
 from unsc.errors import UnsupportedModel
 from unsc.memory import in_pieces
 
@@ -76,11 +76,20 @@ def all_logits(model: nn.Module, batch: Batch) -> Tensor:
     return torch.cat(list(in_pieces(len(batch), _PIECE, of)))
 
 
-def shared_logits(model: nn.Module, batch: Batch) -> Tensor:
-    """As `all_logits`, for a batch that all ranks have, each of which passes a part of it through the network."""
-    if peers.count() == 1:
-        return all_logits(model, batch)
-    return peers.everyones(len(batch), lambda chosen: all_logits(model, batch[chosen.to(batch.labels.device)]))
+@torch.no_grad()
+def shared_logits(model: nn.Module, samples: HasSamples, positions: Tensor | None = None) -> Tensor:
+    """The scores of any number of samples, or of those at `positions` (k,), without gradients.
+
+    All ranks have the samples, and each passes a part of them through the network.
+    """
+    if isinstance(samples, Batch) and positions is None and peers.count() == 1:
+        return all_logits(model, samples.for_model(model))
+    chosen = torch.arange(len(samples)) if positions is None else positions
+
+    def of(piece: Tensor) -> Tensor:
+        return peers.everyones(len(piece), lambda own: all_logits(model, samples[piece[own]].for_model(model)))
+
+    return torch.cat([of(piece) for piece in chosen.split(_PIECE)])
 
 
 def check_logits(logits: Tensor) -> None:

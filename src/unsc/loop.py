@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from unsc import peers
-from unsc.batches import Batch
+from unsc.batches import Batch, HasSamples
 from unsc.logits import all_logits
 from unsc.looks import Look, look_until
+from unsc.on_demand import picked
 from unsc.progress import Progress, Shows, quiet
 from unsc.steps import Step
 from unsc.targets import Evidence, Scores
@@ -74,7 +75,7 @@ class Outcome:
 def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, progress: Progress = quiet) -> Outcome:
     """Unlearn the forgotten samples of a task in `model`, a copy of its original that `step` changes in place."""
     forgotten = task.samples.forget_fit
-    checked = _in_random_order(task, model, schedule.seed)
+    checked = _in_random_order(task, schedule.seed)
     aims, goal = task.aims, task.aims.goal
     outcome, began = Outcome(), time.perf_counter()
     if task.request.kind == "records" and goal.reached(task.look(aims.scores)):  # there is nothing to do
@@ -109,12 +110,12 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
     return outcome
 
 
-def _in_random_order(task: Task, model: nn.Module, seed: int) -> tuple[Batch, Tensor, Tensor]:
+def _in_random_order(task: Task, seed: int) -> tuple[HasSamples, Tensor, Tensor]:
     """The samples to check with what is removed for each and their targets, since few of them often tell enough."""
-    held_out = task.samples.forget_check.for_model(model)
-    order = torch.randperm(len(held_out), generator=torch.Generator().manual_seed(seed))
-    held_out = held_out[order]
-    return held_out, task.request.removed(held_out.labels), task.aims.check[order.to(task.aims.check.device)]
+    samples, targets = task.samples.forget_check, task.aims.check
+    order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed))
+    held_out = picked(samples, order)
+    return held_out, task.request.removed(held_out.labels).to(targets.device), targets[order]
 
 
 def _evidence(model: nn.Module, task: Task, batch: Batch) -> Evidence:

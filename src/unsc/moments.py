@@ -6,8 +6,9 @@ reduce by a sum. Chunks are multiplied in the rows' own precision, unless told o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -181,6 +182,18 @@ class Moments:
         for k in chosen:
             total = {name: moment + self.by_class[k][name] for name, moment in total.items()}
         return total
+
+    def total(self) -> Moments:
+        """The sum of the parts that the ranks have, on all of them."""
+        if peers.count() == 1:
+            return self
+        counts: Counter[int] = Counter()
+        for own in peers.gathered(self.samples):
+            counts.update(own)
+        joined = {
+            k: {n: m.total() for n, m in self.by_class.get(k, precise(self.layers)).items()} for k in sorted(counts)
+        }
+        return replace(self, by_class=joined, samples=dict(sorted(counts.items())))
 
     def __add__(self, other: Moments) -> Moments:
         """Join the moments of two parts of the data, collected with the same model."""

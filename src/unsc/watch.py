@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from unsc import peers
 from unsc.batches import Batch
 from unsc.layers import Layer, observe
 from unsc.logits import check_logits, logits_of, shared_logits
+from unsc.memory import in_pieces
 
 _UNCERTAINTY = 0.1
 """Softened predictions p have a mean of `1 - sum p**2` of at least this."""
@@ -66,8 +68,11 @@ class Watch:
         self._quick = max(1, -(-quick // max(len(self.batches[0]), 1)))
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
-        """Softened, over the classes that stay: (n, kept classes), from logits (n, classes)."""
-        return (logits[:, self.kept].float() / self.temperature).log_softmax(dim=1)
+        """Softened, over the classes that stay: (n, kept classes), from logits (n, classes).
+
+        In float64, as a step's divergence is the small difference of two of them.
+        """
+        return (logits[:, self.kept].double() / self.temperature).log_softmax(dim=1)
 
     def kl(self, model: nn.Module) -> float:
         """Mean softened divergence of `model` from the original; NaN if its predictions are not finite."""
@@ -108,10 +113,10 @@ class Watch:
 
     def _between(self, p: Tensor, q: Tensor) -> Tensor:
         """Divergence of each sample, from one look to another, float64 (n,)."""
-        return self.temperature**2 * (p.exp() * (p - q)).sum(dim=1).double()
+        return self.temperature**2 * (p.exp() * (p - q)).sum(dim=1)
 
     def _original(self, first: int, last: int) -> Tensor:
-        return (torch.cat(self._logits[first:last]) / self.temperature).log_softmax(dim=1)
+        return (torch.cat(self._logits[first:last]).double() / self.temperature).log_softmax(dim=1)
 
     @torch.no_grad()
     def _log_probabilities(self, model: nn.Module, first: int, last: int) -> Tensor:
@@ -146,15 +151,23 @@ def drift(
     before, after = dict(original.named_parameters()), dict(model.named_parameters())
     with torch.no_grad():
         weights = {x.name: (x.matrix(after) - x.matrix(before), x.matrix(before)) for x in layers}
+    own: dict[str, list[float]] = {}
     sums = {x.name: [0.0, 0.0] for x in layers}
 
     def receive(layer: Layer, rows: Tensor) -> None:
         for i, matrix in enumerate(weights[layer.name]):
-            sums[layer.name][i] += (rows @ matrix.mT).double().square().sum().item()
+            own[layer.name][i] += (rows @ matrix.mT).double().square().sum().item()
+
+    def forward(batch: Batch, start: int, stop: int) -> None:
+        own.update({name: [0.0, 0.0] for name in sums})  # what a pass that ran out of memory has left
+        logits_of(original, batch[torch.arange(start, stop)].for_model(original))
+        for name, pair in own.items():
+            sums[name] = [a + b for a, b in zip(sums[name], pair, strict=True)]
 
     with observe(original, layers, receive):
         for batch in peers.mine(_first(retained, _DRIFT_SAMPLES)):
-            logits_of(original, batch.for_model(original))
+            for _ in in_pieces(len(batch), len(batch), partial(forward, batch)):
+                pass
     found = {name: peers.total_of(*pair) for name, pair in sums.items()}
     return {name: (moved / size) ** 0.5 if size > 0 else 0.0 for name, (moved, size) in found.items()}
 
