@@ -58,6 +58,29 @@ def test_each_class_is_forgotten_once_and_nothing_is_retrained(data: str) -> Non
     assert not needs & {"retrained", "retrained_cost"} and all("retrain" not in e.config.methods for e in found)
 
 
+def test_several_classes_are_forgotten_without_retraining() -> None:
+    """The same classes as with it."""
+    found, retrained = experiments("several", "cifar-100"), experiments("multiclass", "cifar-100")
+    assert [e.config.classes for e in found] == [e.config.classes for e in retrained]
+    needs = {need for e in found for name in e.config.metrics or () for need in metrics()[name].needs}
+    assert not needs & {"retrained", "retrained_cost"} and all("retrain" not in e.config.methods for e in found)
+    assert [e.name for e in found] == [f"several-{n}" for n in (10, 20, 30, 40, 50)]
+
+
+def test_methods_can_be_left_for_later() -> None:
+    """What is fixed of a comparison does not depend on them, so that the others can follow in the same folder."""
+    (some,), (whole,) = (experiments("table1", "svhn", only=only) for only in (("unsc", "ssd"), ()))
+    assert some.config.methods == ("unsc", "ssd") and some.config.fixed() == whole.config.fixed()
+    with pytest.raises(InvalidRequest, match="no method of several 'ssd'"):
+        experiments("several", "svhn", only=("ssd",))
+
+
+def test_long_gives_every_forgotten_sample() -> None:
+    (short,), (long,) = (experiments("table1", "cifar-10", preset=preset) for preset in ("cpu", "long"))
+    assert (short.config.forget_samples, long.config.forget_samples) == (1000, None)
+    assert long.config.retain_samples == 5000 and dict(long.config.settings)["unsc_paper.max_passes"] == 25
+
+
 def test_the_ablation_is_part_of_the_comparison_of_table_1() -> None:
     (table,), (ablation,) = experiments("table1", "svhn", trials=3), experiments("ablation", "svhn")
     assert ablation.comparison == table.comparison and ablation.name != table.name
@@ -108,7 +131,7 @@ def comparison(tmp_path: Path) -> Comparison:
                 "cost": {"seconds": 9.0, "peak_mib": 1.0, "cpu_seconds": 2.0 + trial.number},
                 "diverged": "the loss became nan" if method == "ssd" else None,
                 "measured": {"values": {k: {"value": v, "n": 5} for k, v in values.items()}, "skipped": {}},
-                "versions": {},
+                "versions": {"unsc": "0.3.0"},
             }
             write_json(comparison.result_path(trial, method), content)
     return comparison

@@ -18,9 +18,11 @@ from unsc.compare.order import controls_for
 from unsc.compare.plan import Training, trials, tuning_request
 from unsc.compare.render import write_report
 from unsc.compare.scenarios import Scenario
+from unsc.compare.scoring import score
 from unsc.compare.tuning import tune
 from unsc.datasets import read, size_of
 from unsc.errors import InvalidRequest
+from unsc.logits import accuracy
 from unsc.methods import find
 from unsc.request import Request
 
@@ -101,7 +103,7 @@ def test_settings_are_chosen_by_unseen_samples_and_an_attack(tiny: Scenario) -> 
     problem = tiny.problem(tiny.recipe(tiny.train, 0), request, seed=0)
     unseen, _ = tiny.to_choose_by(request)
     same = tune(find("finetune"), problem, (unseen, unseen), tries=1, seconds=60).best
-    assert same.score == pytest.approx((same.retain_acc / 100 + 1) / 2)
+    assert same.score == pytest.approx(score(same.retain_acc / accuracy(problem.model, unseen), 1.0))
     surest = unseen[problem.model(unseen.inputs).softmax(dim=1).amax(dim=1).argsort()[-3:]]
     assert tune(find("finetune"), problem, (unseen, surest), tries=1, seconds=60).best.score < same.score
 

@@ -15,6 +15,7 @@ from torch import nn
 
 from unsc.batches import Batch
 from unsc.compare import tuning as tune_module
+from unsc.compare.scoring import LOWEST, score
 from unsc.compare.tuning import Search, Tuned, tune
 from unsc.cost import Cost
 from unsc.errors import Diverged, InvalidData, InvalidRequest
@@ -35,7 +36,7 @@ def _threshold(t: float) -> nn.Module:
 
 
 # Retained: 0.5 to 99.5, all of class 0. Forgotten: -1, -1, of class 1. A threshold of t >= 0 is right on about t % of
-# the retained samples and on none of the forgotten ones, so that its score is about (1 + t / 100) / 2.
+# the retained samples and on none of the forgotten ones, and the original, of 50, has half of the retained ones right.
 VALIDATION = (
     Batch(torch.arange(100.0)[:, None] + 0.5, torch.zeros(100, dtype=torch.long)),
     Batch(-torch.ones(2, 1), torch.ones(2, dtype=torch.long)),
@@ -66,23 +67,24 @@ def test_accuracy_by_hand() -> None:
 
 
 def test_the_best_on_validation_wins(problem: Problem) -> None:
-    """Scores are the mean of the share of retained samples that are right and that of forgotten ones that are not."""
+    """All forget everything, so that what is kept, as a share of the original's, decides."""
     tuned = tune(LEVEL, problem, VALIDATION, tries=12, seconds=1e9)
     assert len(tuned.tries) == 12 and tuned.tries[0].settings == {"level": PUBLISHED, "kind": "a"}
     for one in tuned.tries:
         right = sum(i + 0.5 < 100 * one.settings["level"] for i in range(100))
         assert (one.retain_acc, one.forget_acc) == (right, 0)
-        assert one.score == pytest.approx((1 + right / 100) / 2) and one.diverged is None
-    assert tuned.best.score == max(a.score for a in tuned.tries) > (1 + PUBLISHED) / 2
+        assert one.score == pytest.approx(score(right / 50, 1.0)) and one.diverged is None
+    assert tuned.best.score == max(a.score for a in tuned.tries) > score(2 * PUBLISHED, 1.0)
+    assert tuned.best.retain_acc == max(a.retain_acc for a in tuned.tries)
 
 
 def test_remembering_counts_against_settings(problem: Problem) -> None:
-    """Forgotten samples at -1 and 60: a threshold of 25 is right on one of them, one of 90 on neither."""
+    """Forgotten samples at -1 and 60: thresholds of 25 and of the original's 50 are right on one, one of 90 on none."""
     forgotten = Batch(torch.tensor([[-1.0], [60.0]]), torch.ones(2, dtype=torch.long))
     either = _method(by_level, level=Choice((PUBLISHED, 0.9)))
     tuned = tune(either, problem, (VALIDATION[0], forgotten), tries=6, seconds=1e9)
-    found = {(a.settings["level"], a.retain_acc, a.forget_acc, round(a.score, 9)) for a in tuned.tries}
-    assert found == {(PUBLISHED, 25.0, 50.0, 0.375), (0.9, 90.0, 0.0, 0.95)}
+    found = {(a.settings["level"], a.retain_acc, a.forget_acc, a.score) for a in tuned.tries}
+    assert found == {(PUBLISHED, 25.0, 50.0, score(0.5, 0.0)), (0.9, 90.0, 0.0, score(1.8, 1.0))}
 
 
 def test_published_settings_win_ties(problem: Problem) -> None:
@@ -147,7 +149,7 @@ def test_the_time_and_the_number_of_tries_are_bounded(
 
 def test_without_knobs_there_is_one_try(problem: Problem) -> None:
     tuned = tune(_method(by_level), problem, VALIDATION, tries=8, seconds=1e9)
-    assert [a.settings for a in tuned.tries] == [{}] and tuned.best.score == (1 + PUBLISHED) / 2
+    assert [a.settings for a in tuned.tries] == [{}] and tuned.best.score == score(2 * PUBLISHED, 1.0)
 
 
 def test_divergence_scores_nothing_and_is_kept(problem: Problem, tmp_path: Path) -> None:
@@ -162,8 +164,8 @@ def test_divergence_scores_nothing_and_is_kept(problem: Problem, tmp_path: Path)
     tuned = tune(method, problem, VALIDATION, tries=12, seconds=1e9, path=tmp_path / "t.json")
     assert Tuned.load(tmp_path / "t.json").tries == tuned.tries
     lost = [a for a in tuned.tries if a.settings["level"] > 0.5]
-    assert lost and all(a.score == 0 and a.diverged == f"too much: {a.settings['level']}" for a in lost)
-    assert all(a.diverged is None and a.score > 0 for a in tuned.tries if a not in lost)
+    assert lost and all(a.score == LOWEST and a.diverged == f"too much: {a.settings['level']}" for a in lost)
+    assert all(a.diverged is None and a.score > LOWEST for a in tuned.tries if a not in lost)
     assert PUBLISHED <= tuned.best.settings["level"] <= 0.5
 
 
@@ -180,7 +182,7 @@ def test_outputs_that_are_not_finite_score_nothing(problem: Problem) -> None:
 
     retained = [(torch.ones(1), 0)] * 3
     tuned = tune(_method(lambda problem: Nan()), replace(problem, retain=retained), VALIDATION, tries=1, seconds=1e9)
-    assert tuned.best.score == 0 and "NaN" in (tuned.best.diverged or "")
+    assert tuned.best.score == LOWEST and "NaN" in (tuned.best.diverged or "")
 
 
 def test_a_file_of_something_else_is_not_taken_up(problem: Problem, tmp_path: Path) -> None:
@@ -200,6 +202,18 @@ def test_a_file_of_something_else_is_not_taken_up(problem: Problem, tmp_path: Pa
         path.write_text(content)
         with pytest.raises(InvalidData, match=r"t\.json does not hold a method's tuning"):
             tune(LEVEL, problem, VALIDATION, **budget)
+
+
+def test_scores_by_an_older_rule_are_not_mixed_with_new_ones(problem: Problem, tmp_path: Path) -> None:
+    """A search that is finished is left as it is."""
+    path = tmp_path / "t.json"
+    first = tune(LEVEL, problem, VALIDATION, tries=2, seconds=1e9, path=path)
+    content = json.loads(path.read_text())
+    del content["budget"]["score"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(InvalidRequest, match="scored by another rule; name another file, or tune again"):
+        tune(LEVEL, problem, VALIDATION, tries=3, seconds=1e9, path=path)
+    assert tune(LEVEL, problem, VALIDATION, tries=2, seconds=1e9, path=path).tries == first.tries
 
 
 @pytest.mark.parametrize("budget", [{"tries": 0, "seconds": 1.0}, {"tries": 1, "seconds": 0.0}])

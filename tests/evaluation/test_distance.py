@@ -65,7 +65,8 @@ def test_the_floor_is_the_retrained_model_against_its_twin(digits_case: Case) ->
     for name, value in original.items():
         assert value.detail == {"floor": retrained[name].value}
     assert original["js_forget"].value > 0.8 > original["js_forget"].detail["floor"] > 0
-    assert original["agreement_forget"].value < 5 < original["agreement_forget"].detail["floor"]
+    agreement = original["agreement_forget"]  # its interval, since processors that round otherwise train other networks
+    assert agreement.high < agreement.detail["floor"]  # type: ignore[operator]
     assert original["tug_of_war"].value < 0.1 < 0.9 < original["tug_of_war"].detail["floor"]
     js = original["js_retain"]
     assert js.n == len(digits_case.parts["retain_test"]) and js.low < js.value < js.high  # type: ignore[operator]

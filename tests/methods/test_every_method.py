@@ -84,7 +84,8 @@ def test_the_users_model_is_left_alone_and_the_seed_decides(name: str, digits_pr
     model, retain = problem.model, problem.retain
     before = {k: v.clone() for k, v in model.state_dict().items()}
     some = replace(problem, retain=Subset(retain, range(0, size_of(retain), 3)))
-    short = {k: v for k, v in {"epochs": 1, "batch_size": 32, "samples": 64}.items() if k in METHODS[name].defaults}
+    few = {"epochs": 1, "batch_size": 32, "samples": 64, "impair_lr": 1e-3}  # batches of 32 diverge at a higher rate
+    short = {k: v for k, v in few.items() if k in METHODS[name].defaults}
     results = [apply(METHODS[name], replace(some, seed=seed), **short).model for seed in (1, 1, 2)]
     first, again, other = (list(m.state_dict().values()) for m in results)  # type: ignore[union-attr]
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items()) and not model.training

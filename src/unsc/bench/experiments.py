@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from unsc.bench.data.shared.image_data import DATA, ImageData
 from unsc.bench.scenarios import full_name
@@ -24,8 +25,25 @@ METRICS = (
     "mia_confidence",
     "seconds",
 )
-_SHORT = (("epochs", 2), ("unsc.max_passes", 2), ("unsc_paper.max_passes", 8))
-"""Settings with which methods take little time on a CPU."""
+_SHORT = (("epochs", 2), ("scrub.epochs", 4), ("unsc.max_passes", 2))
+"""Settings with which methods take little time on a CPU. SCRUB destroys and repairs in turns: two epochs would end it
+before it has repaired."""
+_LIMITS: dict[str, dict[str, Any]] = {
+    "cpu": {
+        "retain_samples": 2000,
+        "forget_samples": 1000,
+        "judge_samples": 2000,
+        "settings": (*_SHORT, ("unsc_paper.max_passes", 8)),
+    },
+    "long": {
+        "retain_samples": 5000,
+        "judge_samples": 2000,
+        "settings": (*_SHORT, ("unsc_paper.max_passes", 25)),
+        "tune_tries": 4,
+        "tune_seconds": 600.0,
+    },
+}
+"""By preset: what methods are given. `long` gives all forgotten samples, and the paper's step the paper's passes."""
 _ALONE = ("retain_test_acc", "forget_test_acc", "mia_confidence")
 """Metrics that need no retrained network."""
 _PUBLISHED = "lr=0.04,energy=0.97,merge_energy=0.99,max_passes=25"
@@ -45,7 +63,7 @@ class Experiment:
     """One comparison that is part of a table."""
 
     table: str
-    """`table1`, `ablation`, `multiclass` or `classes`."""
+    """`table1`, `ablation`, `multiclass`, `several` or `classes`."""
     config: Config
 
     @property
@@ -59,11 +77,20 @@ class Experiment:
         classes = self.config.classes or ()
         if self.table == "classes":
             return "-".join(map(str, ("class", *classes)))
-        return f"multiclass-{len(classes)}" if self.table == "multiclass" else self.table
+        return f"{self.table}-{len(classes)}" if self.table in ("multiclass", "several") else self.table
+
+    def of(self, only: Sequence[str]) -> Experiment:
+        """The same with some of its methods; one that it has not got is refused."""
+        for name in only:
+            if name not in self.config.methods:
+                raise unknown(f"method of {self.table}", name, self.config.methods)
+        return replace(self, config=replace(self.config, methods=tuple(only)))
 
 
-def experiments(table: str, data: str, *, preset: str = "cpu", trials: int = 1, seed: int = 0) -> list[Experiment]:
-    """The comparisons that make up a table of the paper for a data set."""
+def experiments(
+    table: str, data: str, *, preset: str = "cpu", trials: int = 1, seed: int = 0, only: Sequence[str] = ()
+) -> list[Experiment]:
+    """The comparisons that make up a table of the paper for a data set, of `only` these methods if some are named."""
     if table not in _TABLES:
         raise unknown("table", table, _TABLES)
     suitable = {name: of_name for name, of_name in DATA.all().items() if of_name.forget and of_name.presets}
@@ -84,10 +111,8 @@ def experiments(table: str, data: str, *, preset: str = "cpu", trials: int = 1, 
         metrics=METRICS,
         classes=tuple(sorted(chosen.forget[: chosen.at_once])),
     )
-    if preset == "cpu":
-        limits = {"retain_samples": 2000, "forget_samples": 1000, "judge_samples": 2000}
-        base = replace(base, settings=_SHORT, **limits)
-    return _TABLES[table](chosen, base)
+    made = _TABLES[table](chosen, replace(base, **_LIMITS.get(preset, {})))
+    return [experiment.of(only) for experiment in made] if only else made
 
 
 def _table1(_: ImageData, base: Config) -> list[Experiment]:
@@ -107,6 +132,15 @@ def _multiclass(data: ImageData, base: Config) -> list[Experiment]:
     return [Experiment("multiclass", replace(chosen, classes=classes)) for classes in sets]
 
 
+def _several(data: ImageData, base: Config) -> list[Experiment]:
+    """Growing numbers of classes, without networks that are retrained."""
+    methods = ("unsc_paper", "unsc", "logit_mask")
+    return [
+        Experiment("several", replace(grown.config, methods=methods, metrics=_ALONE))
+        for grown in _multiclass(data, base)
+    ]
+
+
 def _classes(data: ImageData, base: Config) -> list[Experiment]:
     """Each class by itself, tens of CIFAR-100, with all of its samples; no network is retrained, and nothing tuned."""
     step = data.at_once
@@ -120,5 +154,6 @@ _TABLES: dict[str, Callable[[ImageData, Config], list[Experiment]]] = {
     "table1": _table1,
     "ablation": _ablation,
     "multiclass": _multiclass,
+    "several": _several,
     "classes": _classes,
 }

@@ -46,6 +46,11 @@ class Result:
         return current_names(self.content["config"])
 
     @property
+    def version(self) -> str:
+        """The version of this package that measured it; "unknown" if the file does not say."""
+        return self.content.get("versions", {}).get("unsc", "unknown")
+
+    @property
     def attack_accuracy(self) -> float | None:
         """How well the paper's attack tells retained training from test samples, 0.5 to 1, if that is known."""
         measured = self.content["measured"]["values"].get("mia_confidence") or {}

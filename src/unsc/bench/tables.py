@@ -10,6 +10,7 @@ from typing import Any
 
 from unsc.bench.data.shared.image_data import DATA
 from unsc.bench.experiments import ABLATION
+from unsc.bench.outdated import outdated, said_of_versions
 from unsc.bench.paper import data_sets, reported
 from unsc.bench.presets import Preset
 from unsc.bench.results import Result, read_results, said_of_attacks
@@ -75,8 +76,8 @@ def ablation(data: str, found: Sequence[Result]) -> str:
 
 
 def multiclass(data: str, found: Sequence[Result]) -> str:
-    """By the number of classes."""
-    chosen = [result for result in found if result.table == "multiclass"]
+    """By the number of classes, with a retrained network or without."""
+    chosen = [result for result in found if result.table in ("multiclass", "several")]
     rows = []
     for count in sorted({len(result.classes) for result in chosen}):
         for method in ("original", "retrain", "unsc_paper", "unsc", "logit_mask"):
@@ -98,7 +99,8 @@ def classes(data: str, found: Sequence[Result]) -> str:
     mean = ("mean ± sd", *(_cell([x for values in column.values() for x in values]) for column in columns.values()))
     many = max(map(len, sets))
     what = f"{many} classes at a time" if many > 1 else "Each class by itself"
-    title = f"{what} (n = {len(sets)}, one network, nothing tuned)"
+    old = " ‡" if any(map(outdated, chosen)) else ""
+    title = f"{what}{old} (n = {len(sets)}, one network, nothing tuned)"
     return Grid(title, ("forgotten", *columns), (tuple(rows), (mean,))).markdown() + _remarks(chosen)
 
 
@@ -135,8 +137,8 @@ class _Row:
             if result.method != ORIGINAL and _OURS[0] in result.values and _request(result) in originals
         ]
         seconds = _cell([result.cpu_seconds for result in self.found if result.cpu_seconds is not None])
-        name = f"{self.name} †" if diverged else self.name
-        return (name, values[0], _signed(gains), *values[1:], seconds, *self._theirs())
+        marks = [mark for mark, holds in (("†", diverged), ("‡", any(map(outdated, self.found)))) if holds]
+        return (" ".join([self.name, *marks]), values[0], _signed(gains), *values[1:], seconds, *self._theirs())
 
     def _shown(self, metric: str) -> str:
         unknown = any(metric in result.content["measured"]["skipped"] for result in self.found)
@@ -183,6 +185,7 @@ def _remarks(found: Sequence[Result]) -> str:
         f"Methods were given {', '.join(given)}." if given else "",
         said_of_attacks(found),
         f"† diverged in at least one trial: {'; '.join(diverged)}." if diverged else "",
+        said_of_versions(found),
     ]
     return "".join(f"\n\n{remark}" for remark in remarks if remark)
 
@@ -211,9 +214,10 @@ def _paper_preset(data: str) -> Preset | None:
 
 def _training(network: str, width: float, protocol: Mapping[str, Any]) -> str:
     most = "at most " if protocol["patience"] else ""
+    rounded = ", in bfloat16" if protocol.get("precision") == "bfloat16" else ""
     return (
         f"{network} at width {width:g}, {most}{protocol['epochs']} epochs ({protocol['schedule']}), batches of "
-        f"{protocol['batch_size']}, learning rate {protocol['lr']:g}"
+        f"{protocol['batch_size']}, learning rate {protocol['lr']:g}{rounded}"
     )
 
 

@@ -13,6 +13,7 @@ from unsc.compare.scenarios import Scenario
 from unsc.cost import Cost, metered
 from unsc.errors import InvalidData
 from unsc.storage.files import load_tensors, save_tensors
+from unsc.storage.versions import versions
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Networks:
                 model, in_all = self.scenario.resumable(dataset, training.seed, checkpoint)
         cost = replace(in_all, peak_mib=metre().peak_mib) if in_all else metre()
         about = {"kind": "model", "data": self.data, "training": training.key, "cost": asdict(cost)}
-        save_tensors(path, model.state_dict(), about)
+        save_tensors(path, model.state_dict(), {**about, "versions": versions()})
         checkpoint.unlink(missing_ok=True)
 
     def load(self, training: Training) -> tuple[nn.Module, Cost]:

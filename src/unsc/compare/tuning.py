@@ -10,15 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
-
 from unsc.batches import Batch
+from unsc.compare.scoring import LOWEST, RULE, Score
 from unsc.errors import InvalidData, InvalidRequest
-from unsc.evaluation.shared.attacks import log_probability
-from unsc.evaluation.shared.roc import roc
 from unsc.extras import need
-from unsc.logits import accuracy, all_logits
 from unsc.methods import Method, Problem, apply
 from unsc.models import working_copy
 from unsc.progress import Progress, quiet
@@ -37,9 +32,7 @@ class Try:
     retain_acc: float
     forget_acc: float
     score: float
-    """Mean of the share of retained samples that are right and the share of forgotten ones that are not; a product
-    would be 0 for everything that has not begun to forget, and tell the search nothing. For records: mean of the share
-    of unseen samples that are right and of how far an attack by the loss is from telling records from them."""
+    """By the rule of `unsc.compare.scoring`; the highest is chosen."""
     seconds: float
     diverged: str | None
 
@@ -96,15 +89,16 @@ def tune(
     """
     if tries < 1 or seconds <= 0:
         raise InvalidRequest(f"tries={tries}, seconds={seconds}; give at least one try and more than 0 seconds")
-    budget = {"tries": tries, "seconds": seconds, "seed": problem.seed, "classes": problem.classes}
+    budget = {"tries": tries, "seconds": seconds, "seed": problem.seed, "classes": problem.classes, "score": RULE}
     method = replace(method, search={name: space for name, space in method.search.items() if name not in given})
     done = _former(method, path, budget)
     most = tries if method.search else 1
+    score = Score.of(problem, validation)
     with progress(f"tuning {method.name}", most) as advance:
         search = Search(method, problem.seed, done)
         while len(done) < most and sum(one.seconds for one in done) < seconds:
             settings = search.ask()
-            done.append(_try(method, problem, validation, {**settings, **given}))
+            done.append(_try(method, problem, score, {**settings, **given}))
             search.tell(done[-1].score)
             if path is not None:
                 Tuned(method.name, budget, tuple(done)).save(path)
@@ -150,27 +144,17 @@ def _former(method: Method, path: Path | None, budget: dict[str, Any]) -> list[T
             f"{path} holds the tuning of {former.method} on another problem; name another file, or replace "
             "it with --overwrite"
         )
+    unfinished = method.search and 0 < len(former.tries) < budget["tries"]
+    if unfinished and former.budget.get("score") != RULE:
+        raise InvalidRequest(
+            f"{path} holds tries that an earlier version scored by another rule; name another file, or tune again with "
+            "--overwrite"
+        )
     return list(former.tries)
 
 
-def _try(method: Method, problem: Problem, validation: tuple[Batch, Batch], settings: dict[str, Any]) -> Try:
+def _try(method: Method, problem: Problem, score: Score, settings: dict[str, Any]) -> Try:
     result = apply(method, problem, **settings)
     if result.model is None or result.diverged is not None:
-        return Try(settings, 0.0, 100.0, 0.0, result.cost.seconds, result.diverged)
-    model = working_copy(result.model)
-    retain, forget = (accuracy(model, part) for part in validation)
-    score = (retain + 100 - forget) / 200
-    if problem.request.kind == "records":
-        score = (retain / 100 + 1 - 2 * abs(_attacked(model, *validation) - 0.5)) / 2
-    return Try(settings, retain, forget, score, result.cost.seconds, None)
-
-
-def _attacked(model: nn.Module, unseen: Batch, records: Batch) -> float:
-    """The AUC of an attack that takes what has a small loss for records."""
-
-    def log_p(batch: Batch) -> Tensor:
-        there = batch.for_model(model)
-        return log_probability(all_logits(model, there), there.labels).cpu()
-
-    with torch.no_grad():
-        return float(roc(log_p(records), log_p(unseen)).auc())
+        return Try(settings, 0.0, 100.0, LOWEST, result.cost.seconds, result.diverged)
+    return Try(settings, *score.judged(working_copy(result.model)), result.cost.seconds, None)

@@ -21,7 +21,7 @@ from unsc.methods.shared.training import descend
 
 @method(
     needs=("forget", "retain"),
-    search={"lr": Range(1e-4, 1e-1, log=True), "epochs": Range(1, 10)},
+    search={"lr": Range(1e-4, 1e-1, log=True), "epochs": Range(1, 10), "retain_share": Range(0.3, 1.0)},
 )
 def bad_teacher(
     problem: Problem,
@@ -47,7 +47,8 @@ def bad_teacher(
     own. The divergence is averaged over samples, not over samples and classes. The incompetent teacher is a copy
     whose modules draw their parameters anew; parameters that no module can draw stay as they are. The student
     stays in evaluation mode, so that its batch-norm statistics stay as they are; the publication's is in
-    training mode.
+    training mode. The share of retained samples is searched for up to all of them: where few are given, 30 % are
+    fewer than the forgotten ones.
     """
     incompetent = newly_initialised(problem.copy(), problem.seed)
     return taught(

@@ -19,7 +19,7 @@ _READ = 64
 
 @method(
     needs=("forget", "retain"),
-    search={"alpha": Range(1.0, 100.0, log=True), "dampening": Range(0.05, 5.0, log=True)},
+    search={"alpha": Range(0.5, 20.0, log=True), "dampening": Range(0.05, 5.0, log=True)},
 )
 def ssd(problem: Problem, *, alpha: float = 10.0, dampening: float = 1.0, batch_size: int = 64) -> nn.Module:
     """Source: Foster, Schoepf, Brintrup, "Fast Machine Unlearning without Retraining Through Selective Synaptic
@@ -37,7 +37,8 @@ def ssd(problem: Problem, *, alpha: float = 10.0, dampening: float = 1.0, batch_
     Departures: lambda is called `dampening`. With `batch_size=1` the importance is the diagonal of the empirical Fisher
     information, as in the paper's equations. Forgotten data is part of all data, so that I_forgotten exceeds I_all by
     no more than the ratio of their sizes (but for one batch with some of both): where a tenth of the data is forgotten,
-    alpha has to be below 10 to change much.
+    alpha has to be below 10 to change much, and where methods are given half as many forgotten as retained samples,
+    below 3. It is searched for from 0.5 to 20.
     """
     if not alpha >= 0 or not dampening >= 0:
         raise InvalidRequest(f"alpha={alpha}, dampening={dampening}; allowed are numbers of at least 0")

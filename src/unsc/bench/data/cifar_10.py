@@ -11,7 +11,7 @@ from unsc.bench.data.shared.image_data import DATA, ImageData
 from unsc.bench.data.shared.pixels import normalised
 from unsc.bench.data.shared.source import Published, Source
 from unsc.bench.data.shared.split import Split
-from unsc.bench.presets import cpu, paper
+from unsc.bench.presets import cpu, long, paper
 
 _FOLDER = "cifar-10-batches-py"
 _TRAIN = tuple(f"data_batch_{i}" for i in range(1, 6))
@@ -50,6 +50,7 @@ DATA.add(
         presets={
             "paper": paper("allcnn", augmentation="crop-flip", width=0.5),
             "cpu": cpu("allcnn", augmentation="crop-flip", width=0.5, epochs=6),
+            "long": long("allcnn", augmentation="crop-flip", width=0.5, epochs=12),
         },
         forget=(3, 5, 4, 7, 2),
     )

@@ -12,7 +12,7 @@ from unsc.bench.data.shared.image_data import DATA, ImageData
 from unsc.bench.data.shared.pixels import normalised
 from unsc.bench.data.shared.source import Published, Source
 from unsc.bench.data.shared.split import Split
-from unsc.bench.presets import cpu, paper
+from unsc.bench.presets import cpu, long, paper
 
 _FOLDER = "cifar-100-python"
 _MEAN, _STD = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)
@@ -49,6 +49,7 @@ DATA.add(
         presets={
             "paper": paper("resnet18", augmentation="crop-flip"),
             "cpu": cpu("resnet18", augmentation="crop-flip", width=0.25, epochs=6),
+            "long": long("resnet18", augmentation="crop-flip", width=0.25, epochs=16),
         },
         forget=tuple(torch.randperm(100, generator=torch.Generator().manual_seed(0))[:50].tolist()),
         at_once=10,

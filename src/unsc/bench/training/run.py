@@ -127,8 +127,9 @@ class TrainingRun:
         images = augment(images, self.protocol.augmentation).contiguous(memory_format=self.format)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        logits = self.model(images)
-        loss = F.cross_entropy(logits, labels)
+        with self._precision():
+            logits = self.model(images)
+            loss = F.cross_entropy(logits, labels)  # autocast computes it in float32
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -140,9 +141,14 @@ class TrainingRun:
         hits = 0
         for positions in torch.arange(len(held_out)).split(256):
             images, labels = held_out.at(positions, self.device)
-            percent = accuracy(self.model, Batch(images.contiguous(memory_format=self.format), labels))
+            with self._precision():
+                percent = accuracy(self.model, Batch(images.contiguous(memory_format=self.format), labels))
             hits += round(percent / 100 * len(labels))
         return hits / len(held_out)
+
+    def _precision(self) -> torch.autocast:
+        """Inside the block the network computes in the protocol's precision."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.protocol.precision == "bfloat16")
 
     def _batches(self, order: Tensor) -> list[Tensor]:
         """`order` in batches; a last one of a single sample is left out, for which batch norm has no variance."""

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import typer
 
-from unsc.cli.bench import fetch, figures, mia, render, speed, steps, tables
+from unsc.cli.bench import fetch, figures, mia, networks, render, speed, steps, tables
 
 app = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures on its data sets.")
 for name, about in tables.TABLES.items():
     app.command(name, help=about)(tables.command(name))
-OTHERS = {"steps": steps, "speed": speed, "figures": figures, "mia": mia, "fetch": fetch, "render": render}
+OTHERS = {
+    "steps": steps,
+    "speed": speed,
+    "figures": figures,
+    "mia": mia,
+    "networks": networks,
+    "fetch": fetch,
+    "render": render,
+}
 for name, module in OTHERS.items():
     app.command(name)(module.command)

@@ -22,6 +22,7 @@ def command(
 ) -> None:
     """Make the tables and figures from the result files alone."""
     from unsc.bench.figures.shared.make import draw_all
+    from unsc.bench.leaderboard import write_leaderboard
     from unsc.bench.speed.page import write_page as write_speed
     from unsc.bench.steps.page import write_page as write_steps
     from unsc.bench.tables import write_tables
@@ -32,6 +33,7 @@ def command(
     for path in (
         *draw_all(place),
         write_tables(place),
+        *write_leaderboard(place),
         *write_steps(place),
         *write_speed(place),
     ):  # the page shows the pictures

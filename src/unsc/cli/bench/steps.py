@@ -15,7 +15,7 @@ from unsc.progress import bar
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="digits, records, mlp, alexnet, resnet20; by default the first three."),
+        typer.Argument(help="digits, records, mlp, alexnet, resnet20, resnet20-25; by default the first three."),
     ] = None,
     folder: Folder = None,
     checkpoint: Annotated[Path | None, typer.Option(help="The public resnet20-12fca82f.th, for resnet20.")] = None,

@@ -24,6 +24,8 @@ from unsc.bench.speed.place import Missing, Place
 from unsc.bench.speed.row import ROWS, Goal, Line, Row
 from unsc.bench.speed.stages import Enough, Stages
 from unsc.datasets import read
+from unsc.errors import MissingExtra
+from unsc.extras import need
 from unsc.steps.estimate import SPARING
 
 Loader: TypeAlias = DataLoader[tuple[torch.Tensor, int]]
@@ -131,10 +133,9 @@ def _resnet50(classes: int, side: int, config: dict[str, Any]) -> nn.Module:
 
 def _transformers() -> Any:
     try:
-        import transformers
-    except ImportError:
-        raise Missing("needs the package transformers, which makes the networks; install it") from None
-    return transformers
+        return need("transformers", extra="hugging-face")
+    except MissingExtra as e:
+        raise Missing(f"the networks are made by transformers: {e}") from None
 
 
 _NETWORKS = {"vit": _vit, "resnet50": _resnet50}

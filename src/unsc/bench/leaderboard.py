@@ -1,0 +1,177 @@
+"""All methods over all data sets: the mean of their ranks, from the results of table 1 and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from unsc.bench.outdated import outdated, said_of_versions
+from unsc.bench.paper import data_sets
+from unsc.bench.results import Result, read_results, said_of_attacks
+from unsc.compare.comparison import ORIGINAL, RETRAIN
+from unsc.compare.grid import Grid
+from unsc.compare.order import blocks
+from unsc.compare.results import Summary
+from unsc.compare.scenarios import parse_name
+from unsc.storage.files import write_whole
+
+_FORGOTTEN = 0.5
+"""Percent of the forgotten test samples that may still be recognised."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A table 1: the results of one data set's preset, by method and trial."""
+
+    name: str
+    cells: dict[str, dict[int, Result]]
+
+    @classmethod
+    def of(cls, name: str, found: Sequence[Result]) -> Standing:
+        cells: dict[str, dict[int, Result]] = {}
+        for result in found:
+            cells.setdefault(result.method, {})[result.trial] = result
+        return cls(name, cells)
+
+    @property
+    def methods(self) -> list[str]:
+        """Those that are ranked: all but the two that the others are measured by."""
+        return [name for name in self.cells if name not in (ORIGINAL, RETRAIN)]
+
+    def reached(self, method: str) -> bool:
+        """Whether, on average over trials, it keeps the original's retained accuracy and forgets."""
+        kept = self._mean(method, lambda r: r.values["retain_test_acc"])
+        before = self._mean(ORIGINAL, lambda r: r.values["retain_test_acc"])
+        left = self._mean(method, lambda r: r.values["forget_test_acc"])
+        return None not in (kept, before, left) and kept >= before and left <= _FORGOTTEN  # type: ignore[operator]
+
+    def ranks(self, worse: Callable[[Result, Result], float]) -> dict[str, float]:
+        """Ranks from 1, the lowest mean of `worse` (of a method's and the retrained network's result) first.
+
+        Equal ones share the mean of their ranks; what diverged or has no such value comes last.
+        """
+        retrained = self.cells.get(RETRAIN, {})
+
+        def value(method: str) -> float:
+            pairs = [(r, retrained.get(trial, r)) for trial, r in self.cells[method].items()]
+            try:
+                return round(fmean(worse(result, beside) for result, beside in pairs if not result.diverged), 6)
+            except (LookupError, TypeError, ValueError):
+                return float("inf")
+
+        values = {method: value(method) for method in self.methods}
+        return {m: fmean(i for i, x in enumerate(sorted(values.values()), 1) if x == v) for m, v in values.items()}
+
+    def _mean(self, method: str, shown: Callable[[Result], float]) -> float | None:
+        values = [shown(r) for r in self.cells.get(method, {}).values() if "retain_test_acc" in r.values]
+        return fmean(values) if values else None
+
+
+def _distance(result: Result, _: Result) -> float:
+    return fmean(result.values[name] for name in ("js_forget", "js_retain"))
+
+
+def _attack(result: Result, retrained: Result) -> float:
+    return abs(result.values["mia_confidence"] - retrained.values["mia_confidence"])
+
+
+def _cost(result: Result, _: Result) -> float:
+    if result.cpu_seconds is None:
+        raise LookupError("the time is not known")
+    return result.cpu_seconds
+
+
+CRITERIA: dict[str, Callable[[Result, Result], float]] = {
+    "retained": lambda result, _: -result.values["retain_test_acc"],
+    "forgotten": lambda result, _: result.values["forget_test_acc"],
+    "like retraining": _distance,
+    "attack": _attack,
+    "cost": _cost,
+}
+"""What methods are ranked by: a number for a result and that of the retrained network, the lower the better."""
+
+
+def standings(found: Sequence[Result]) -> list[Standing]:
+    """One table 1 for each of the paper's data sets: that of the preset with most methods, then most epochs."""
+    chosen = []
+    for data in data_sets():
+        by_preset: dict[str, list[Result]] = {}
+        for result in found:
+            if result.table == "table1" and parse_name(result.data)[0] == data:
+                by_preset.setdefault(result.data, []).append(result)
+        if by_preset:
+            name = max(by_preset, key=lambda name: _size(by_preset[name]))
+            chosen.append(Standing.of(name, by_preset[name]))
+    return chosen
+
+
+def _size(found: Sequence[Result]) -> tuple[int, int]:
+    return len({result.method for result in found}), found[0].content["protocol"]["epochs"]
+
+
+def write_leaderboard(results: Path) -> list[Path]:
+    """Write `docs/leaderboard.md` beside the folder of results; nothing without such a folder or without a table 1."""
+    docs, tables = results.parent / "docs", standings(list(read_results(results)))
+    if not docs.is_dir() or not tables:
+        return []
+    path = docs / "leaderboard.md"
+    text = page(tables)
+    write_whole(path, lambda p: p.write_text(text))
+    return [path]
+
+
+def page(tables: Sequence[Standing]) -> str:
+    """The table of mean ranks, what it was made from, and how to read it."""
+    every = [result for table in tables for cells in table.cells.values() for result in cells.values()]
+    sources = [f"- {table.name}: {_source(table)}" for table in tables]
+    remarks = f"{said_of_attacks(every)} {said_of_versions(every)}"
+    return "\n\n".join([_HEADER, _grid(tables).markdown(), "\n".join(sources), remarks]) + "\n"
+
+
+def _grid(tables: Sequence[Standing]) -> Grid:
+    ranks = {name: [table.ranks(worse) for table in tables] for name, worse in CRITERIA.items()}
+    order = blocks(method for table in tables for method in table.methods)
+
+    def overall(method: str) -> float:
+        return fmean(of_table[method] for of in ranks.values() for of_table in of if method in of_table)
+
+    def row(method: str) -> tuple[str, ...]:
+        there = [table for table in tables if method in table.cells]
+        reached = f"{sum(table.reached(method) for table in there)} of {len(there)}"
+        cells = [Summary.of([x[method] for x in of if method in x]) for of in ranks.values()]
+        old = any(outdated(r) for table in there for r in table.cells[method].values())
+        return f"{method} ‡" if old else method, reached, f"{overall(method):.1f}", *(_places(cell) for cell in cells)
+
+    rows = tuple(row(method) for method in sorted(order.methods, key=overall))
+    controls = tuple((f"*control:* {first}", *rest) for first, *rest in map(row, sorted(order.controls, key=overall)))
+    title = f"Mean rank ± standard deviation over {len(tables)} data sets"
+    return Grid(title, ("method", "reached", "all", *CRITERIA), (rows, controls))
+
+
+def _places(rank: Summary) -> str:
+    return f"{rank.mean:.1f}" if rank.sd is None else f"{rank.mean:.1f} ± {rank.sd:.1f}"
+
+
+def _source(table: Standing) -> str:
+    content: Mapping = next(iter(table.cells[ORIGINAL].values())).content
+    original = Summary.of([result.values["retain_test_acc"] for result in table.cells[ORIGINAL].values()])
+    classes, network = len(content["classes"]), content["network"]
+    return (
+        f"{network['name']} at width {network['width']:g}, {content['protocol']['epochs']} epochs, "
+        f"original {original} % on what is retained; {classes} class{'es' if classes > 1 else ''} forgotten, "
+        f"{len(table.methods)} methods and controls, n = {len(table.cells[ORIGINAL])}"
+    )
+
+
+_HEADER = """# Leaderboard
+
+Made by `unsc bench render` from the results of `unsc bench table1` in `results/`; the numbers behind the ranks are in
+[the tables](../results/README.md). In each data set every method has a rank from 1, the best, by each of five numbers:
+retained test accuracy; accuracy on forgotten test samples; the distance of its predictions to the retrained network's
+(mean of the Jensen-Shannon distances on forgotten and on retained samples); how far the paper's membership attack is
+from what it finds in the retrained network; and processor time. Equal numbers share a rank. *Reached*: on how many
+data sets it keeps at least the original's retained accuracy and recognises at most 0.5 % of what was to be forgotten.
+*All* is the mean of the five. The controls forget nothing: where one of them is ahead of a method, that number cannot
+tell forgetting from hiding ([evaluation](evaluation.md))."""

@@ -1,0 +1,121 @@
+"""Ranks over data sets, from made-up results whose order is known; and which results are of an earlier version."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unsc.bench.leaderboard import CRITERIA, Standing, page, standings, write_leaderboard
+from unsc.bench.outdated import outdated, said_of_versions
+from unsc.bench.results import Result
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+def made(
+    method: str,
+    retain: float,
+    forget: float,
+    *,
+    data: str = "svhn",
+    trial: int = 0,
+    seconds: float | None = 1.0,
+    diverged: str | None = None,
+    version: str = "0.3.0",
+    epochs: int = 6,
+    mia: float = 1.0,
+) -> Result:
+    """A result in a table 1."""
+    values = {"retain_test_acc": retain, "forget_test_acc": forget, "mia_confidence": mia}
+    values |= {"js_forget": forget / 100, "js_retain": (100 - retain) / 100}
+    content: Mapping[str, Any] = {
+        "classes": [3],
+        "network": {"name": "vgg11", "width": 0.25},
+        "protocol": {"epochs": epochs},
+        "config": {"tune_tries": 8},
+        "versions": {"unsc": version},
+        "measured": {"values": {}, "skipped": {}},
+    }
+    return Result("table1", data, method, trial, (3,), values, diverged, seconds, dict(content))
+
+
+BASE = [made("original", 90, 80, seconds=0.0), made("retrain", 91, 0, seconds=500.0)]
+TABLE = [
+    *BASE,
+    made("unsc", 91, 0.4, seconds=9.0),
+    made("delete", 90, 0, seconds=3.0),
+    made("ssd", 90, 80, seconds=2.0, mia=0.3),
+    made("scrub", 10, 0, diverged="collapsed"),
+    made("logit_mask", 92, 0, seconds=0.1),
+]
+
+
+def test_ranks_by_each_number() -> None:
+    """The original and the retrained network are what is measured by, and have none; equal numbers share a rank."""
+    ranks = {name: Standing.of("svhn", TABLE).ranks(worse) for name, worse in CRITERIA.items()}
+    assert ranks["retained"] == {"logit_mask": 1, "unsc": 2, "delete": 3.5, "ssd": 3.5, "scrub": 5}
+    assert ranks["forgotten"] == {"delete": 1.5, "logit_mask": 1.5, "unsc": 3, "ssd": 4, "scrub": 5}
+    assert ranks["like retraining"] == {"logit_mask": 1, "unsc": 2, "delete": 3, "ssd": 4, "scrub": 5}
+    assert ranks["attack"] == {"logit_mask": 2, "unsc": 2, "delete": 2, "ssd": 4, "scrub": 5}
+    assert ranks["cost"] == {"logit_mask": 1, "ssd": 2, "delete": 3, "unsc": 4, "scrub": 5}
+
+
+def test_ranks_are_of_means_over_trials() -> None:
+    """80 and 96 are worse than 89 twice."""
+    table = [*BASE, made("unsc", 89, 0), made("unsc", 89, 0, trial=1)]
+    table += [made("delete", 80, 0), made("delete", 96, 0, trial=1)]
+    assert Standing.of("svhn", table).ranks(CRITERIA["retained"]) == {"unsc": 1, "delete": 2}
+
+
+def test_an_unknown_number_comes_last() -> None:
+    table = [*BASE, made("unsc", 89, 0, seconds=None), made("delete", 90, 0, seconds=1e6)]
+    assert Standing.of("svhn", table).ranks(CRITERIA["cost"]) == {"delete": 1, "unsc": 2}
+
+
+@pytest.mark.parametrize(("retain", "forget", "reached"), [(90, 0.5, True), (89.9, 0, False), (95, 0.6, False)])
+def test_reached_is_both_together(retain: float, forget: float, reached: bool) -> None:
+    assert Standing.of("svhn", [*BASE, made("unsc", retain, forget)]).reached("unsc") is reached
+
+
+def test_the_fullest_table_of_a_data_set_counts() -> None:
+    """Of equally full ones that of the longest training; results of other tables do not count."""
+    few = [made(m, 95, 0, data="svhn@paper", epochs=200) for m in ("original", "retrain", "unsc")]
+    assert [table.name for table in standings([*TABLE, *few])] == ["svhn"]
+    same = [made(result.method, 95, 0, data="svhn@paper", epochs=200) for result in TABLE]
+    assert [table.name for table in standings([*TABLE, *same])] == ["svhn@paper"]
+    other = [made(result.method, 95, 0, data="cifar-10") for result in TABLE]
+    assert [table.name for table in standings([*other, *TABLE])] == ["svhn", "cifar-10"]  # in the paper's order
+
+
+def test_the_page_marks_controls_and_what_is_of_an_earlier_version() -> None:
+    old = [made("unsc", 91, 0.4, version="0.2.0") if r.method == "unsc" else r for r in TABLE]
+    text = page([Standing.of("svhn", TABLE), Standing.of("cifar-10", old)])
+    rows = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in text.splitlines() if line.startswith("|")}
+    assert "*control:* logit_mask" in rows and "logit_mask" not in rows and "original" not in rows
+    assert rows["unsc ‡"][0].strip() == "2 of 2" and rows["delete"][0].strip() == "2 of 2"
+    assert rows["ssd"][0].strip() == "0 of 2" and rows["delete"][2].strip() == "3.5 ± 0.0"
+    assert "Measured with version 0.2.0, 0.3.0." in text and "n = 1" in text
+
+
+def test_only_what_has_changed_since_is_outdated() -> None:
+    assert outdated(made("unsc", 1, 1, version="0.2.0")) and outdated(made("unsc[budget=1e-3]", 1, 1, version="0.2.9"))
+    assert not outdated(made("unsc", 1, 1, version="0.10.0")) and not outdated(made("ssd", 1, 1, version="0.2.0"))
+    assert outdated(made("unsc", 1, 1, version="unknown"))
+    assert "‡" not in said_of_versions([made("ssd", 1, 1, version="0.2.0")])
+
+
+def test_without_a_folder_of_documents_nothing_is_written(tmp_path: Path) -> None:
+    assert write_leaderboard(tmp_path) == []
+
+
+@pytest.mark.skipif(not RESULTS.exists(), reason="results are not part of this copy")
+def test_the_committed_results_give_the_committed_page(tmp_path: Path) -> None:
+    for data in RESULTS.glob("*/table1"):
+        shutil.copytree(data, tmp_path / "results" / data.parent.name / "table1")
+    (tmp_path / "docs").mkdir()
+    (written,) = write_leaderboard(tmp_path / "results")
+    assert written.read_bytes() == (RESULTS.parent / "docs" / "leaderboard.md").read_bytes()
