@@ -175,6 +175,21 @@ def takes_a_distributed_model(folder: Path) -> tuple[str, dict[str, Any]]:
     return type(result.model).__name__, report(result)
 
 
+def takes_a_sharded_model(folder: Path) -> tuple[dict[str, Any], list[tuple[int, ...]], bool]:
+    """The report, the shapes of this rank's shards, and whether they are sharded as before."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    network, mesh = model(), init_device_mesh("cpu", (dist.get_world_size(),))
+    fully_shard(network[0], mesh=mesh)  # type: ignore[index]
+    fully_shard(network, mesh=mesh)
+    before = outputs(network)
+    result = unsc.forget(network, DATA, classes=[3], samples_per_class=60)
+    pairs = list(zip(network.parameters(), result.model.parameters(), strict=True))
+    alike = all(a.placements == b.placements for a, b in pairs) and torch.equal(before, outputs(network))  # type: ignore[attr-defined]
+    return report(result), [tuple(p.to_local().shape) for _, p in pairs], alike  # type: ignore[attr-defined]
+
+
 def one_rank_works_alone(folder: Path) -> float:
     """Others do something else meanwhile, and nobody waits."""
     if dist.get_rank() == 0:
@@ -290,6 +305,7 @@ FAILING = {
 OTHERS = (
     collects_moments,
     takes_a_distributed_model,
+    takes_a_sharded_model,
     one_rank_works_alone,
     ranks_draw_the_same,
     memory_runs_out_on_one_rank,

@@ -17,9 +17,9 @@ ROOMS = ("core", "methods", "evaluation", "release", "compare", "bench", "cli")
 """A room may import itself and those before it."""
 
 CORE = (
-    ("errors", "checks", "progress", "cost", "extras", "memory", "workers", "peers"),
+    ("errors", "checks", "progress", "cost", "extras", "memory", "workers", "cluster", "peers", "launch"),
     ("storage",),
-    ("wrappers", "batches", "on_demand"),
+    ("wrappers", "sharded", "batches", "on_demand"),
     ("forms", "names"),
     ("datasets", "logits", "streams"),
     ("loading",),

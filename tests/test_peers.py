@@ -77,6 +77,14 @@ def test_a_distributed_model_comes_back_as_one(results: Results, alone: Callable
         _same(found, alone(tasks.forgets_a_class))
 
 
+def test_sharded_weights_come_back_sharded(results: Results, alone: Callable[[tasks.Task], Any]) -> None:
+    for found in of_task(results, tasks.takes_a_sharded_model):
+        assert not isinstance(found, tasks.Failure), found
+        reported, shapes, alike = found
+        assert alike and shapes[0] == (32, 6)  # of 64 rows
+        _same(reported, alone(tasks.forgets_a_class))
+
+
 def test_one_rank_may_work_alone(results: Results) -> None:
     assert of_task(results, tasks.one_rank_works_alone)[0] < 50
 

@@ -57,11 +57,12 @@ def forget(
 ) -> Forgotten:
     """A new model that has forgotten whole `classes`, or the records at `indices` of its training set.
 
-    `dataset` is a training set that gives `(x, y)` or dicts with a label key, or a `DataLoader` of one. An iterable one,
-    of which classes can be forgotten, is read once, and a part of it is kept (`sample_bytes`). Classes are numbers, or names that data set or model give them. `labels`, one for each sample, spare reading the
-    whole data set to find them. `collate_fn` makes a batch of samples, as in `DataLoader`. `logits` takes what the
-    model returns and gives its logits, where it does not return them. `options` are the fields of `Options` and those
-    of the step rule. `progress=True` shows a bar. The model that is passed in, and its mode, are left as they are.
+    `dataset` is a training set that gives `(x, y)` or dicts with a label key, or a `DataLoader` of one. An iterable
+    one, from which classes can be forgotten, is read once, and a part of it is kept (`sample_bytes`). Classes are
+    numbers, or names that data set or model give them. `labels`, one for each sample, spare reading the whole data set
+    to find them. `collate_fn` makes a batch of samples, as in `DataLoader`. `logits` takes what the model returns and
+    gives its logits, where it does not return them. `options` are the fields of `Options` and those of the step rule.
+    `progress=True` shows a bar. The model that is passed in, and its mode, are left as they are.
 
     After an earlier request, pass its result in the place of the model, or name the classes that are `gone`: they are
     no targets, their outputs are held down, and their samples, if the data still has them, neither go nor stay.

@@ -106,7 +106,7 @@ def total_at(owner: int, tensor: Tensor) -> Tensor | None:
     if count() == 1:
         return tensor
     _meet()
-    summed = _summed(tensor.clone(), lambda t: dist.reduce(t, dst=owner))
+    summed = _summed(tensor.clone(), dist.reduce, dst=owner)
     return summed if rank() == owner else None
 
 
@@ -126,7 +126,7 @@ def everyones(size: int, work: Callable[[Tensor], Tensor]) -> Tensor:
     own = work((rank() * each + torch.arange(each)).clamp(max=size - 1)).contiguous()
     _meet()
     parts = [torch.empty_like(own, device=_wire()) for _ in range(count())]
-    _reach(lambda: dist.all_gather(parts, own.to(_wire())))
+    _reach(dist.all_gather, parts, own.to(_wire()))
     return torch.cat(parts)[:size].to(own.device)
 
 
@@ -136,7 +136,7 @@ def gathered(value: T) -> list[T]:
         return [value]
     _meet()
     found: list[Any] = [None] * count()
-    _reach(lambda: dist.all_gather_object(found, value))
+    _reach(dist.all_gather_object, found, value)
     return found
 
 
@@ -189,11 +189,11 @@ def _there_are_others() -> bool:
 def _meet(error: Exception | None = None) -> None:
     """Hear whether all ranks are well, and end the work if one of them is not."""
     well = torch.tensor([int(error is not None)], device=_wire())
-    _reach(lambda: dist.all_reduce(well))
+    _reach(dist.all_reduce, well)
     if not well.item():
         return
     said: list[Any] = [None] * dist.get_world_size()
-    _reach(lambda: dist.all_gather_object(said, None if error is None else f"{type(error).__name__}: {error}"))
+    _reach(dist.all_gather_object, said, None if error is None else f"{type(error).__name__}: {error}")
     if error is None:
         first = next(r for r, message in enumerate(said) if message is not None)
         raise RankFailed(f"rank {first} failed, and the others stop with it. It said: {said[first]}")
@@ -202,21 +202,21 @@ def _meet(error: Exception | None = None) -> None:
 def _from(owner: int, value: T | None) -> T:
     """What the rank `owner` has."""
     box: list[Any] = [value]
-    _reach(lambda: dist.broadcast_object_list(box, src=owner))
+    _reach(dist.broadcast_object_list, box, src=owner)
     return box[0]
 
 
-def _summed(tensor: Tensor, exchange: Callable[[Tensor], object]) -> Tensor:
+def _summed(tensor: Tensor, exchange: Callable[..., object], **how: int) -> Tensor:
     """What a sum over ranks makes of a tensor, which it overwrites."""
     moved = tensor.to(_wire()).contiguous()
-    _reach(lambda: exchange(moved))
+    _reach(exchange, moved, **how)
     return moved.to(tensor.device)
 
 
-def _reach(exchange: Callable[[], object]) -> None:
+def _reach(exchange: Callable[..., object], *what: object, **how: int) -> None:
     """Exchange something; a rank that is gone, or does not answer in time, is said to be so."""
     try:
-        exchange()
+        exchange(*what, **how)
     except RuntimeError as e:
         said = str(e).partition("\n")[0]
         raise RankFailed(

@@ -57,9 +57,9 @@ def run(
     """Carry out a request whose forgotten and retained training samples are two map-style data sets.
 
     `forget_labels` and `retain_labels` (n,) spare reading the data sets to find them; `reference` is what is known of
-    records beyond themselves; `original` is a working copy of the model, if there is one already; `history` are the requests
-    before this one. `logits` takes what the model returns and gives its logits, where it does not return them. Time
-    counts from `began`, a reading of `time.perf_counter`, if part of the work was done before.
+    records beyond themselves; `original` is a working copy of the model, if there is one already; `history` are the
+    requests before this one. `logits` takes what the model returns and gives its logits, where it does not return them.
+    Time counts from `began`, a reading of `time.perf_counter`, if part of the work was done before.
     """
     began = time.perf_counter() if began is None else began
     check_map_style(forget)

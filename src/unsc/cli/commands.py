@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 from typer.core import TyperGroup
 
 from unsc.cli import audit, bench, compare, demo, forget, log, methods, metrics, rollback, show, tune, verify, version
 from unsc.cli.output import stopped
+from unsc.errors import InvalidRequest
+from unsc.launch import launched_processes
 
 RESUMES = ("tune", "compare", "bench")
 """The commands that keep what they have done, and resume from there."""
@@ -14,6 +18,14 @@ RESUMES = ("tune", "compare", "bench")
 
 class Commands(TyperGroup):
     """Ctrl-C ends a command with a line that says what is left of it, and with exit code 130."""
+
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:
+        if (processes := launched_processes()) > 1 and args[0] != "forget":
+            raise InvalidRequest(
+                f"torchrun started {processes} processes, and of all commands only forget shares its work with others; "
+                f"start {args[0]} without torchrun"
+            )
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: typer.Context) -> object:
         try:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from unsc.cli.arguments import DATA, Overwrite, default_folder, names
+from unsc.cli.arguments import DATA, Cluster, Overwrite, default_folder, names
 from unsc.cli.output import fail, written
 from unsc.progress import bar
 
@@ -30,6 +30,7 @@ def command(
     metrics: Annotated[str | None, typer.Option(help="Names separated by commas; all by default.")] = None,
     seed: Annotated[int, typer.Option(help="All other seeds follow from it.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Processes; one for each core by default.")] = None,
+    cluster: Cluster = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder, runs/compare-DATA by default; a comparison in it is resumed.")
     ] = None,
@@ -56,7 +57,7 @@ def command(
         records=records,
     )
     folder = out or default_folder("compare" if request == "classes" else f"compare-{request}", data)
-    finished = compare(config, folder, jobs=jobs, overwrite=overwrite, progress=bar)
+    finished = compare(config, folder, jobs=jobs, cluster=cluster, overwrite=overwrite, progress=bar)
     if not finished.measured:
         Console().print(f"All results are in {folder} already; nothing was left to do.", soft_wrap=True)
     show_results(write_report(finished, shlex.join(["unsc", *sys.argv[1:]])), Console())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from unsc.cli.arguments import (
     option_values,
     refuse_to_replace,
 )
+from unsc.progress import quiet
 
 
 def command(
@@ -46,34 +48,40 @@ def command(
 ) -> None:
     """Forget classes or records from a model of your own, and say what was reached.
 
+    Several processes share the work if torchrun starts them: torchrun --nproc-per-node 4 -m unsc forget ...
+
     Exit codes: 0 forgotten, 3 not forgotten (what was measured and what to try is printed), 2 a mistake in what was
     given, 130 stopped by Ctrl-C.
     """
     from unsc.cli.reached import show_reached, show_ready
     from unsc.cli.view import view
+    from unsc.launch import launched
     from unsc.loading.in_workers import usual_workers
     from unsc.release.asked import read_request
     from unsc.release.once import get_ready
     from unsc.release.reached import check_replaceable
 
-    (check_replaceable if overwrite else refuse_to_replace)(out)
-    ready = get_ready(
-        model,
-        weights=weights,
-        data=data,
-        classes=names(classes),
-        records=None if ids is None else read_request(ids),
-        validation=validation,
-        transform=transform,
-        workers=usual_workers() if workers is None else workers,
-    )
-    chosen = {"seed": seed} | option_values(options)
-    if dry_run:
-        show_ready(ready, as_json=as_json)
-        return
-    with view() as progress:
-        reached = ready.forget(progress=progress, **chosen)
-    reached.save(out, overwrite=overwrite)
-    show_reached(reached, out, as_json=as_json)
+    with launched() as speaks:
+        (check_replaceable if overwrite else refuse_to_replace)(out)
+        ready = get_ready(
+            model,
+            weights=weights,
+            data=data,
+            classes=names(classes),
+            records=None if ids is None else read_request(ids),
+            validation=validation,
+            transform=transform,
+            workers=usual_workers() if workers is None else workers,
+        )
+        chosen = {"seed": seed} | option_values(options)
+        if dry_run:
+            if speaks:
+                show_ready(ready, as_json=as_json)
+            return
+        with view() if speaks else nullcontext(quiet) as progress:
+            reached = ready.forget(progress=progress, **chosen)
+        if speaks:
+            reached.save(out, overwrite=overwrite)
+            show_reached(reached, out, as_json=as_json)
     if not reached.ok:
         raise typer.Exit(3)

@@ -22,8 +22,8 @@ _PIECE = 8
 
 
 def usual_workers() -> int:
-    """As many processes as there are cores, at most four."""
-    return min(4, os.cpu_count() or 1)
+    """As many processes as there are cores for each process that `torchrun` started here, at most four."""
+    return min(4, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 @dataclass(frozen=True)

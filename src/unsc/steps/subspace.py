@@ -74,7 +74,8 @@ class Merge:
             return basis.float(), tuple(rank.tolist())
 
         found = peers.worked_out(_owners(self._shapes()), work)
-        bases, ranks = ({name: found[name][i] for name in self._merged} for i in range(2))
+        bases = {name: basis for name, (basis, _) in found.items()}
+        ranks = {name: rank for name, (_, rank) in found.items()}
         noted = {**settings, "merge_energy": _plain(merge_energy)}
         return NullSpace(bases, ranks, tuple(sorted(self._classes)), noted)
 
