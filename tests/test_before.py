@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,22 @@ def recorded() -> dict[str, Tensor]:
     return load_file(BEFORE / "displacements.safetensors")
 
 
-def check_displacement(name: str, model: nn.Module, original: nn.Module, recorded: dict[str, Tensor]) -> None:
-    """Within a thousandth of the largest entry: other processors round otherwise, and rounding adds up."""
+HEAD = ("14.weight", "14.bias")
+
+
+def check_displacement(
+    name: str, model: nn.Module, original: nn.Module, recorded: dict[str, Tensor], settled: Sequence[int] = ()
+) -> None:
+    """Within a thousandth of the largest entry: other processors round otherwise, and rounding adds up.
+
+    The outputs `settled` at the end of a run are left out.
+    """
     then = {key.partition("/")[2]: d for key, d in recorded.items() if key.startswith(f"{name}/")}
     assert then
     before, after = original.state_dict(), model.state_dict()
     for key, d in then.items():
-        torch.testing.assert_close(after[key] - before[key], d, rtol=0, atol=1e-3 * d.abs().max().item())
+        rows = [i for i in range(len(d)) if key not in HEAD or i not in settled]
+        torch.testing.assert_close((after[key] - before[key])[rows], d[rows], rtol=0, atol=1e-3 * d.abs().max().item())
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -53,7 +63,7 @@ def test_forget_gives_the_same_weights(
 ) -> None:
     then = FACTS[name]
     result = unsc.forget(original, digits.train, **then["options"])
-    check_displacement(name, result.model, original, recorded)
+    check_displacement(name, result.model, original, recorded, then["options"].get("classes", ()))
     assert (result.metrics.steps, result.metrics.stopped) == (then["steps"], then["stopped"])
     for measured in ("retained_kl", "forget_mass", "drift_max"):
         assert getattr(result.metrics, measured) == pytest.approx(then[measured], rel=1e-2)
@@ -67,4 +77,4 @@ def test_methods_give_the_same_weights(
     forget, retain = (Subset(digits.train, part.nonzero().flatten().tolist()) for part in (gone, ~gone))
     model = apply(name, Problem(original, Request.for_classes([3], 10), forget=forget, retain=retain)).model
     assert model is not None
-    check_displacement(f"method-{name}", model, original, recorded)
+    check_displacement(f"method-{name}", model, original, recorded, [3])

@@ -62,18 +62,15 @@ def test_targets_without_some_classes_are_distributions() -> None:
 
 
 def test_a_class_does_not_come_back(digits: Split, digits_model: nn.Module) -> None:
-    """Three requests, each class's data deleted: unaware of each other they bring the first ones back."""
+    """Three requests, each class's data deleted: hardly any test sample is taken for one of them in the end."""
     order = (3, 8, 9)
-    aware: Forgotten | None = None
-    unaware = digits_model
+    result: Forgotten | None = None
     for i, k in enumerate(order):
         data = left(digits.train, *order[:i])
-        aware = unsc.forget(digits_model if aware is None else aware, data, classes=[k])
-        unaware = unsc.forget(unaware, data, classes=[k]).model
-    assert aware is not None and aware.gone == (3, 8, 9)
-    share = {m: of_classes(predicted(m, digits.test), order).double().mean().item() for m in (aware.model, unaware)}
-    assert share[aware.model] <= 0.01 < 0.03 < share[unaware]
-    assert aware.metrics.gone_mass is not None and aware.metrics.gone_mass < 0.01
+        result = unsc.forget(digits_model if result is None else result, data, classes=[k])
+    assert result is not None and result.gone == (3, 8, 9)
+    assert of_classes(predicted(result.model, digits.test), order).double().mean() <= 0.01
+    assert result.metrics.gone_mass is not None and result.metrics.gone_mass < 0.01
 
 
 def test_a_result_and_a_bare_model_with_the_same_gone_classes_give_the_same_weights(

@@ -24,13 +24,22 @@ class Past:
     """Date and time in UTC, ISO 8601."""
     options: dict[str, Any]
     """All of them, as plain values."""
+    kept: tuple[int, ...] | None = None
+    """The labels that the network still has outputs for, in the order of their new numbers; None if it has them all."""
 
     @classmethod
-    def now(cls, request: Request, forgotten: int, status: Status, options: Mapping[str, Any]) -> Past:
-        """A request for so many `forgotten` samples that was carried out just now."""
+    def now(
+        cls,
+        request: Request,
+        forgotten: int,
+        status: Status,
+        options: Mapping[str, Any],
+        kept: tuple[int, ...] | None = None,
+    ) -> Past:
+        """A request for so many `forgotten` samples that was carried out just now, by which outputs were `kept`."""
         when = datetime.now(timezone.utc).isoformat(timespec="seconds")
         records = forgotten if request.kind == "records" else 0
-        return cls(request.classes, records, status, when, dict(options))
+        return cls(request.classes, records, status, when, dict(options), kept)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, to be saved as JSON."""
@@ -40,9 +49,20 @@ class Past:
     def from_dict(cls, values: Mapping[str, Any]) -> Past:
         """What `to_dict` gave."""
         own: dict[str, Any] = {**values, "classes": tuple(values["classes"])}
+        if own.get("kept") is not None:
+            own["kept"] = tuple(own["kept"])
         return cls(**own)
 
 
 def gone_by(history: Iterable[Past]) -> tuple[int, ...]:
-    """The classes that these requests made a network forget, ascending; one that it still knew may be asked again."""
-    return tuple(sorted({k for past in history if past.status != "not forgotten" for k in past.classes}))
+    """The classes that these requests made a network forget, ascending; one that it still knew may be asked again.
+
+    By the numbers that they have at the end. Those whose outputs were dropped are none of its classes any more.
+    """
+    gone: set[int] = set()
+    for past in history:
+        if past.status != "not forgotten":
+            gone |= set(past.classes)
+        if past.kept is not None:
+            gone = {new for new, old in enumerate(past.kept) if old in gone}
+    return tuple(sorted(gone))

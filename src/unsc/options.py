@@ -25,6 +25,8 @@ PREPARING = ("samples_per_class", "chunk_bytes", "sample_bytes", "num_workers")
 """Options that only matter while samples are read or a guide is made, whatever the step rule."""
 _OF_RECORDS = ("least_gain", "copies", "near_copies")
 """Options that only matter for records."""
+_OF_CLASSES = ("drop_outputs",)
+"""Options that only matter for classes."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,9 @@ class Options:
     near_copies: float | None = None
     """Cosine of features from which a sample counts as a copy too: 0.99 finds slight noise, blur or another brightness,
     not flips or crops. Costs a forward pass over the data."""
+    drop_outputs: bool = False
+    """For classes: give back a network without their outputs, whose labels are numbered anew (`result.label_map`). By
+    default it keeps its shape, with their outputs as low as a network has them that never saw the classes."""
     forget_check_share: float = 0.1
     """Share of a forgotten class's samples that only serve to tell when to stop."""
     min_retained: int = 4
@@ -86,6 +91,7 @@ class Options:
         named = isinstance(self.targets, TargetRule) or self.targets in (None, *TARGETS)
         check("targets", f"{either(TARGETS)}, or a rule for targets", named)
         check("copies", either(get_args(OnCopies)), self.copies in get_args(OnCopies))
+        check("drop_outputs", "True or False", isinstance(self.drop_outputs, bool))
         near, gain = self.near_copies, self.least_gain
         check("near_copies", "a cosine above 0 and at most 1", near is None or (is_number(near) and 0 < near <= 1))
         check("least_gain", "a share from 0 to 1", is_number(gain) and 0 <= gain <= 1)
@@ -120,11 +126,9 @@ class Options:
 
     def check_used(self, kind: Kind) -> None:
         """Refuse options that have no effect for this kind of request."""
-        if kind == "records":
-            return
-        for name in _OF_RECORDS:
+        for name in _OF_CLASSES if kind == "records" else _OF_RECORDS:
             if getattr(self, name) != getattr(Options, name):
-                raise InvalidRequest(f"the option {name} has no effect for classes; leave it out")
+                raise InvalidRequest(f"the option {name} has no effect for {kind}; leave it out")
 
     def completed(self, forgotten: int, *, targets: Targets | None = None) -> CompletedOptions:
         """With all defaults filled in, for so many forgotten samples that go to `targets` unless the user says."""

@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from unsc.coverage import Coverage
+from unsc.dropped import DroppedOutputs
 from unsc.errors import InvalidData, InvalidRequest, listing
 from unsc.history import Past, gone_by
 from unsc.loop import Check, Stopped
@@ -81,6 +82,9 @@ class RunMetrics:
     retained and forgotten; None if there are none."""
     gone_mass_before: float | None = None
     """The same before this request."""
+    settled_mass: float | None = None
+    """What `forget_mass` is once the forgotten outputs are where a network has them that never saw the classes; None if
+    they were left where forgetting put them, or dropped. What was reached is judged before that."""
 
     def __repr__(self) -> str:
         return (
@@ -131,12 +135,23 @@ class Forgotten:
     """The null space or retained curvature that steps were confined by; it can be saved and used again."""
     history: tuple[Past, ...] = ()
     """The requests that the network was made to forget by, as far as they are known, this one last."""
+    dropped: DroppedOutputs | None = None
+    """What is left of the head, if outputs of forgotten classes were dropped."""
 
     @property
     def gone(self) -> tuple[int, ...]:
-        """The classes that are forgotten by now, ascending: those of earlier requests, and of this one if it reached
-        what was asked for."""
-        return tuple(sorted({*self.request.gone, *gone_by(self.history)}))
+        """The classes that the model has outputs for and has forgotten, ascending: those of earlier requests, and of
+        this one if it reached what was asked for."""
+        return () if self.dropped else tuple(sorted({*self.request.gone, *gone_by(self.history)}))
+
+    @property
+    def label_map(self) -> dict[int, int] | None:
+        """The label that the model now has for each label before this request; None if they are the same."""
+        return self.dropped.label_map if self.dropped else None
+
+    def in_former_labels(self) -> nn.Module:
+        """The model as it speaks in the labels before this request: those that were dropped are never predicted."""
+        return self.dropped.restored(self.model) if self.dropped else self.model
 
     @property
     def ok(self) -> bool:
@@ -162,6 +177,8 @@ class Forgotten:
             "num_classes": self.request.num_classes,
             "gone": self.request.gone,
             "history": [past.to_dict() for past in self.history],
+            "dropped_outputs": self.dropped.to_dict() if self.dropped else None,
+            "label_map": self.label_map,
             "versions": versions(),
         }
         with writing(folder):
@@ -178,7 +195,8 @@ class Forgotten:
     def load(cls, folder: str | Path, model: nn.Module) -> Forgotten:
         """A result that was saved: its weights in a copy of `model`, its metrics, options and request.
 
-        `model` is a network of the same kind, with whatever weights. The guide is not part of a saved result.
+        `model` is a network of the same kind, with whatever weights, and with all outputs or without those that were
+        dropped. The guide is not part of a saved result.
         """
         folder = Path(folder)
         if not folder.is_dir():
@@ -193,8 +211,10 @@ class Forgotten:
             request = Request(config["num_classes"], tuple(classes or ()), positions, tuple(gone), given)
             measured = RunMetrics.from_dict(metrics)
             history = tuple(Past.from_dict(past) for past in config["history"])
-            loaded = _with_weights(model, weights, folder)
-            return cls(loaded, measured, metrics["frozen"], options, request, NotSaved(), history)
+            left = config.get("dropped_outputs")
+            dropped = None if left is None else DroppedOutputs.from_dict(left)
+            loaded = _with_weights(dropped.drop(model) if dropped else model, weights, folder)
+            return cls(loaded, measured, metrics["frozen"], options, request, NotSaved(), history, dropped)
         except KeyError as e:
             raise InvalidData(f"{folder} has no {e}; it was saved by another version of unsc, or is damaged") from e
 

@@ -15,13 +15,16 @@ from torch.utils.data import Dataset
 from unsc.batches import HasSamples
 from unsc.coverage import coverage, moved
 from unsc.datasets import check_map_style, read_labels, size_of
-from unsc.history import Past
+from unsc.dropped import DroppedOutputs
+from unsc.features import Head
+from unsc.history import Past, gone_by
 from unsc.layers import Layer, parameters_of
 from unsc.logits import OfOutput, shared_logits
 from unsc.loop import Outcome, run_loop
 from unsc.measures import measure_records, worth_it
 from unsc.models import editable_layers, working_copy
 from unsc.options import CompletedOptions, Options
+from unsc.outputs import check_droppable, editable_head, settled
 from unsc.progress import Progress, quiet
 from unsc.promises import note_on_classes, note_on_records, promise, promise_on_records
 from unsc.reference import NO_REFERENCE, Reference, default_targets
@@ -114,6 +117,7 @@ def carry_out(
     """Run the loop on a copy of the user's `model`, under a guide, and measure the result."""
     original = working_copy(model, logits=logits) if original is None else original
     layers, frozen = editable_layers(original, samples.retain_check[0], parameters=options.parameters)
+    head = _head(original, layers, samples, request, options)
     watch = Watch(original, samples.retain_check, request.kept)
     rule = find_targets(options.targets, request.kind)
     aims = make_aims(original, request, samples, rule, stop_mass=options.stop_mass, seed=options.seed)
@@ -132,7 +136,25 @@ def carry_out(
     metrics = _measure(task, final, reached, outcome, step, options.step.name, reference, began)
     size = len(samples.forget_fit)
     past = Past.now(request, size, metrics.status, options.to_dict())
-    return Forgotten(result, metrics, frozen, options, request, guide, (*history, past))
+    lost = tuple(sorted({*request.gone, *gone_by([past])}))
+    dropped = None
+    if head is not None and options.drop_outputs and set(request.classes) <= set(lost):
+        kept = tuple(k for k in range(request.num_classes) if k not in lost)
+        dropped = DroppedOutputs(head.path, kept, request.num_classes)
+        result, past = dropped.drop(result), replace(past, kept=kept)
+    elif head is not None and lost:
+        metrics = replace(metrics, settled_mass=settled(task, result, final, head, lost))
+    return Forgotten(result, metrics, frozen, options, request, guide, (*history, past), dropped)
+
+
+def _head(
+    original: nn.Module, layers: Iterable[Layer], samples: Samples, request: Request, options: CompletedOptions
+) -> Head | None:
+    """The head whose outputs are to be settled or dropped afterwards; None if that is not done."""
+    if not (options.drop_outputs or options.step.settles):
+        return None
+    head = editable_head(original, layers, samples.retain_check[0])
+    return check_droppable(head, request) if options.drop_outputs else head
 
 
 @torch.no_grad()

@@ -19,6 +19,7 @@ from unsc.logits import OfOutput, check_not_sigmoid, logits_of
 from unsc.models import working_copy
 from unsc.names import numbered
 from unsc.request import Request, of_classes
+from unsc.result import Forgotten
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: nn.Module,
+    model: nn.Module | Forgotten,
     test: Dataset | Iterable[Any] | None = None,
     *,
     classes: Iterable[int | str] | int | str | None = None,
@@ -46,10 +47,12 @@ def evaluate(
 ) -> Evaluation:
     """Accuracy of `model` on test data, on what should be kept and on what should be forgotten.
 
+    A result in the model's place is judged in the labels before its request, also if outputs were dropped.
     Either `test` with the forgotten `classes`, numbers or names, or the two parts by themselves. Data is a data set, a
     loader or a list of samples. `collate_fn` makes a batch of samples, as in `DataLoader`; `logits` takes what the
     model returns and gives its logits, where it does not return them.
     """
+    model = model.in_former_labels() if isinstance(model, Forgotten) else model
     working = working_copy(model, logits=logits)
     given = {"test": test, "classes": classes, "retain_test": retain_test, "forget_test": forget_test}
     if {name for name, value in given.items() if value is not None} not in _EITHER:

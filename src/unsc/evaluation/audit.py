@@ -22,6 +22,7 @@ from unsc.methods import Problem, apply, methods
 from unsc.models import count_classes, working_copy
 from unsc.names import numbered
 from unsc.request import Request, make_request, of_classes
+from unsc.result import Forgotten
 from unsc.verdict import FORGOTTEN
 
 
@@ -112,7 +113,7 @@ class Audit:
 
 
 def audit(
-    model: nn.Module,
+    model: nn.Module | Forgotten,
     train: Data,
     test: Data,
     *,
@@ -133,8 +134,9 @@ def audit(
     those of the records' classes, and all test samples count as retained. With the model before unlearning
     (`original`) and one that was trained without what was forgotten (`retrained`, and a second one as `twin`) more can
     be measured. `names` restricts the audit to these metrics. Data, classes, `collate_fn` and `logits` are as in
-    `evaluate`.
+    `evaluate`, and so is a result in the model's place.
     """
+    model = model.in_former_labels() if isinstance(model, Forgotten) else model
     given = None if classes is None else _numbers(classes, model, [train, test], label_key)
     train, test = (as_source(data, model, label_key=label_key, collate_fn=collate_fn) for data in (train, test))
     _check_not_empty(train=train, test=test)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from unsc.errors import InvalidData, UnscError, UnsupportedModel, listing
 from unsc.extras import need
 from unsc.loading.models import LoadedModel
-from unsc.loading.weights import fill
+from unsc.loading.weights import filled
 
 EXTRA = "hugging-face"
 _LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
@@ -76,7 +76,7 @@ def load_folder(folder: Path, weights: Path | None) -> LoadedModel:
             "(...ForImageClassification) or of texts (...ForSequenceClassification)"
         )
     if weights is not None:
-        fill(model, weights, name=str(folder))
+        model = filled(model, weights, name=str(folder))
 
     def write(part: Path, changed: nn.Module) -> None:
         network: Any = changed

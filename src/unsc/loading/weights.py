@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from unsc.dropped import DroppedOutputs
 from unsc.errors import InvalidData, UnsupportedModel
 from unsc.loading.code import made_by
 
@@ -22,17 +25,35 @@ def make_network(network: str, weights: Path, *, search: Path = Path(".")) -> nn
     model = made_by(network, search=search)
     if not isinstance(model, nn.Module):
         raise UnsupportedModel(f"{network} returned a {type(model).__name__}; it must return a torch.nn.Module")
-    fill(model, weights, name=network)
-    return model.eval()
+    return filled(model, weights, name=network).eval()
 
 
-def fill(model: nn.Module, weights: Path, *, name: str) -> None:
-    """Put the weights in a file into `model`, which a message calls by this name."""
-    state = read_weights(weights)
+def filled(model: nn.Module, weights: Path, *, name: str) -> nn.Module:
+    """`model`, which a message calls by this name, with the weights in a file.
+
+    If outputs were dropped from the network whose weights these are, it comes in the labels before that, and never
+    says those that were dropped: data keeps its labels.
+    """
+    state, dropped = read_weights(weights), _dropped(weights)
+    model = dropped.drop(model) if dropped else model
     try:
         model.load_state_dict(_renamed(state, model.state_dict()))
     except RuntimeError as e:
         raise InvalidData(f"{weights} does not fit {name}: {e}") from e
+    return dropped.restored(model) if dropped else model
+
+
+def _dropped(path: Path) -> DroppedOutputs | None:
+    """What the header of a file says of outputs that were dropped; nothing if it was not saved by a run."""
+    if path.suffix != ".safetensors":
+        return None
+    with safe_open(path, framework="pt") as f:
+        header = (f.metadata() or {}).get("unsc")
+    try:
+        said = json.loads(header).get("dropped_outputs") if header else None
+        return DroppedOutputs.from_dict(said) if said else None
+    except (ValueError, LookupError, TypeError, AttributeError) as e:
+        raise InvalidData(f"the header of {path} cannot be read ({e!r}); it is damaged") from e
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

@@ -89,7 +89,7 @@ class Ready:
                 **asked,
                 **options,
             )
-        after = self._scores(replace(self.model, model=result.model))
+        after = self._scores(replace(self.model, model=result.in_former_labels()))
         return Reached(result, self.model, self.data.class_names, before, after)
 
     def _scores(self, model: LoadedModel) -> Scores | None:

@@ -41,6 +41,7 @@ class PaperRule(StepRule[NullSpace | NullSpaces]):
     targets: ClassVar[Targets] = "hard"
     record_targets: ClassVar[Targets] = "hard"
     max_kl: ClassVar[float] = 1.0
+    settles: ClassVar[bool] = False  # the paper has no such thing
 
     energy: Energy = 0.97
     """Share of a class's energy that its basis holds."""

@@ -72,6 +72,8 @@ class StepRule(ABC, Generic[G]):
     """Where records go unless the user says otherwise."""
     max_kl: ClassVar[float]
     """Retained KL in nats at which a run is stopped, unless the user says otherwise."""
+    settles: ClassVar[bool] = True
+    """Whether forgotten outputs are put where a network has them that never saw the classes, once it has forgotten."""
 
     @abstractmethod
     def passes(self, steps_per_pass: int) -> int:

@@ -1,0 +1,1 @@
+"""Five classes forgotten one after the other: `unsc bench sequences`."""

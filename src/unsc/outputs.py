@@ -1,0 +1,111 @@
+"""The outputs of forgotten classes: put where a network that never saw the classes has them, or taken away.
+
+Training without a class only ever tells its output that it is too high: in the end it is the lowest of all scores, for
+almost every sample. So the new row of a forgotten output is the linear function of what the head is given that comes
+nearest to the lowest score of the classes that stay, on retained samples. Nothing in it is from the class itself.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from unsc.batches import Batch
+from unsc.errors import InvalidRequest, UnsupportedModel
+from unsc.features import Head, find_head, head_inputs
+from unsc.layers import Layer
+from unsc.request import Request
+from unsc.targets import scores_of
+from unsc.task import Task
+from unsc.wrappers import unwrapped
+
+_RIDGE, _WITHOUT_BIAS = 1.0, 0.01
+"""Of the mean variance of the head's inputs: rows then have about the length that they have in retrained networks.
+Without a bias, rows hold the level of the output as well, and that is not to shrink."""
+
+
+def editable_head(model: nn.Module, layers: Iterable[Layer], batch: Batch) -> Head | None:
+    """The layer whose outputs are the logits, if there is one and all of its parameters may be edited."""
+    try:
+        head = find_head(model, batch)
+    except UnsupportedModel:
+        return None
+    editable = {name for layer in layers for name in layer.parameters}
+    own = {f"{head.path}.{name}" for name, _ in head.layer.named_parameters()}
+    return head if own <= editable else None
+
+
+def check_droppable(head: Head | None, request: Request) -> Head:
+    """The head that outputs can be dropped from, or an error that says why there is none."""
+    if head is None:
+        raise UnsupportedModel(
+            "drop_outputs=True needs a Linear layer that gives the logits themselves, one for each class, and whose "
+            "weights may be edited; this model has none (one output for two classes, a head that is no Linear, "
+            "weights that are shared or frozen). Leave drop_outputs out: the outputs then stay, as low as they go"
+        )
+    if int(request.stays.sum()) < 2:
+        raise InvalidRequest("drop_outputs=True would leave one output, which no classifier has; leave it out")
+    return head
+
+
+@torch.no_grad()
+def settled(task: Task, result: nn.Module, final: nn.Module, head: Head, lost: Iterable[int]) -> float | None:
+    """Settle the outputs of the classes `lost` in `result`, of which `final` is a working copy.
+
+    Returns the mean probability that they then have on the forgotten samples to check. If they would not get lower by
+    it, they are left as they are: None.
+    """
+    lost = list(lost)  # a tuple would be an index of several dimensions
+    own = Head(head.path, _linear(final, head.path))
+    before, rows = _mass(task, final, lost), copy.deepcopy(own.layer.state_dict())
+    settle(final, own, lost, task.request.stays, task.samples.retain_check)
+    after = _mass(task, final, lost)
+    if not after < before:
+        own.layer.load_state_dict(rows)
+        return None
+    found = own.layer.state_dict()
+    for name, parameter in _linear(unwrapped(result).inner, head.path).named_parameters():
+        parameter[lost] = found[name][lost].to(parameter)
+    return after
+
+
+@torch.no_grad()
+def settle(model: nn.Module, head: Head, lost: list[int], stays: Tensor, retained: Iterable[Batch]) -> None:
+    """Give the outputs of the classes `lost`, in place, a row that is about the lowest score on `retained` samples.
+
+    `stays` (classes,) is true for the classes that the network still knows.
+    """
+    layer = head.layer
+    rows = torch.cat([batch.inputs for batch in head_inputs(model, head, retained)]).to(layer.weight)
+    lowest = layer(rows)[:, stays.to(rows.device)].min(dim=1).values.double()
+    rows = rows.double()
+    if "bias" not in dict(layer.named_parameters()):
+        layer.weight[lost] = _fitted(rows, lowest, _WITHOUT_BIAS).to(layer.weight)
+        return
+    centre, level = rows.mean(dim=0), lowest.mean()
+    row = _fitted(rows - centre, lowest - level, _RIDGE)
+    layer.weight[lost] = row.to(layer.weight)
+    layer.bias[lost] = (level - centre @ row).to(layer.bias)
+
+
+def _fitted(rows: Tensor, values: Tensor, ridge: float) -> Tensor:
+    """The ridge regression (d,) of `values` (n,) on `rows` (n, d); `ridge` is relative to their mean square."""
+    wide = rows.shape[0] < rows.shape[1]
+    gram = rows @ rows.T if wide else rows.T @ rows
+    gram.diagonal().add_((ridge * rows.square().sum() / rows.shape[1]).clamp(min=1e-30))
+    return rows.T @ torch.linalg.solve(gram, values) if wide else torch.linalg.solve(gram, rows.T @ values)
+
+
+def _mass(task: Task, model: nn.Module, classes: list[int]) -> float:
+    """Mean probability of the `classes` on the forgotten samples to check."""
+    return scores_of(model, task.samples.forget_check).logits.softmax(dim=1)[:, classes].sum(dim=1).mean().item()
+
+
+def _linear(model: nn.Module, path: str) -> nn.Linear:
+    found = model.get_submodule(path)
+    if not isinstance(found, nn.Linear):
+        raise UnsupportedModel(f"{path} is a {type(found).__name__} and no Linear layer")
+    return found

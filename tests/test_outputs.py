@@ -1,0 +1,112 @@
+"""Forgotten outputs: settled by what retained samples say alone, and as low as a retrained network has them."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from blobs import blobs, learned, network
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+import unsc
+from unsc.batches import as_batch
+from unsc.bench.datasets import Split
+from unsc.features import find_head
+from unsc.outputs import settle
+
+FORGOTTEN = 3
+STAYS = torch.arange(6) != FORGOTTEN
+
+
+@pytest.fixture(scope="module")
+def points() -> TensorDataset:
+    return blobs(each=40, classes=6)
+
+
+@pytest.fixture(scope="module")
+def model(points: TensorDataset) -> nn.Module:
+    return learned(network(6), points)
+
+
+def part(data: TensorDataset, chosen: Tensor) -> TensorDataset:
+    x, y = data.tensors
+    return TensorDataset(x[chosen], y[chosen])
+
+
+def log_mass(model: nn.Module, data: TensorDataset) -> float:
+    """Mean logarithm of the forgotten class's probability."""
+    with torch.no_grad():
+        return model(data.tensors[0]).log_softmax(dim=1)[:, FORGOTTEN].mean().item()
+
+
+def test_a_settled_row_has_nothing_of_its_class(model: nn.Module, points: TensorDataset) -> None:
+    """Whatever the row was, it becomes the same one."""
+    retained = as_batch(part(points, points.tensors[1] != FORGOTTEN)[:])
+    rows = []
+    for scale in (0.0, 1.0, 5.0):
+        changed = copy.deepcopy(model)
+        head = find_head(changed, retained)
+        with torch.no_grad():
+            head.layer.weight[FORGOTTEN] *= scale
+            others = head.layer.weight[STAYS].clone(), head.layer.bias[STAYS].clone()
+        settle(changed, head, [FORGOTTEN], STAYS, [retained])
+        assert torch.equal(head.layer.weight[STAYS], others[0]) and torch.equal(head.layer.bias[STAYS], others[1])
+        rows.append(torch.cat([head.layer.weight[FORGOTTEN], head.layer.bias[FORGOTTEN, None]]))
+    assert torch.equal(rows[0], rows[1]) and torch.equal(rows[1], rows[2])
+
+
+def test_a_settled_output_has_the_mean_of_the_lowest_scores(model: nn.Module, points: TensorDataset) -> None:
+    """Of a least-squares fit with a free constant the residuals have mean 0."""
+    changed, retained = copy.deepcopy(model), as_batch(part(points, points.tensors[1] != FORGOTTEN)[:])
+    settle(changed, find_head(changed, retained), [FORGOTTEN], STAYS, [retained])
+    with torch.no_grad():
+        scores = changed(retained.inputs)
+    lowest = scores[:, STAYS].min(dim=1).values
+    assert scores[:, FORGOTTEN].mean().item() == pytest.approx(lowest.mean().item(), abs=1e-3)
+
+
+def test_a_head_without_bias(points: TensorDataset) -> None:
+    model = learned(nn.Sequential(*list(network(6).children())[:-1], nn.Linear(24, 6, bias=False)), points)
+    result = unsc.forget(model, points, classes=[FORGOTTEN])
+    assert result.metrics.settled_mass is not None and result.metrics.settled_mass < result.metrics.forget_mass
+
+
+def test_outputs_are_as_low_as_in_a_retrained_network(
+    digits: Split, digits_model: nn.Module, digits_retrained: nn.Module
+) -> None:
+    """In nats of log-probability on forgotten test samples: far from where forgetting stops, near to retraining."""
+    result = unsc.forget(digits_model, digits.train, classes=[FORGOTTEN])
+    test = part(digits.test, digits.test.tensors[1] == FORGOTTEN)
+    ours, reference = log_mass(result.model, test), log_mass(digits_retrained, test)
+    assert result.metrics.settled_mass is not None and result.metrics.settled_mass < 1e-3 < result.metrics.forget_mass
+    assert abs(ours - reference) < 5 < abs(torch.tensor(result.metrics.forget_mass).log().item() - reference)
+
+
+def test_what_is_not_forgotten_is_not_hidden(model: nn.Module, points: TensorDataset) -> None:
+    with pytest.warns(unsc.NotForgottenWarning):
+        failed = unsc.forget(model, points, classes=[FORGOTTEN], budget=1e-9, max_passes=1)
+    own = part(points, points.tensors[1] == FORGOTTEN)
+    assert failed.metrics.settled_mass is None
+    assert (failed.model(own.tensors[0]).argmax(dim=1) == FORGOTTEN).all()
+
+
+def test_retained_predictions_do_not_see_it(model: nn.Module, points: TensorDataset) -> None:
+    """Over the classes that stay, the settled network says exactly what the network said that was judged."""
+    settled = unsc.forget(model, points, classes=[FORGOTTEN])
+    plain = unsc.forget(model, points, classes=[FORGOTTEN], drop_outputs=True)
+    with torch.no_grad():
+        scores = settled.model(points.tensors[0])[:, STAYS], plain.model(points.tensors[0])
+    torch.testing.assert_close(*scores)
+    assert settled.metrics.retained_kl == plain.metrics.retained_kl
+
+
+def test_the_papers_step_leaves_outputs_alone(model: nn.Module, points: TensorDataset) -> None:
+    result = unsc.forget(model, points, classes=[FORGOTTEN], step="paper", energy=0.7, merge_energy=0.7, max_kl=10.0)
+    assert result.ok and result.metrics.settled_mass is None
+
+
+def test_a_head_that_may_not_be_edited_is_not_settled(model: nn.Module, points: TensorDataset) -> None:
+    result = unsc.forget(model, points, classes=[FORGOTTEN], parameters=["0.weight", "0.bias"], max_kl=10.0)
+    assert torch.equal(list(result.model.parameters())[-1], list(model.parameters())[-1])
