@@ -21,7 +21,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 CONFIG = Config(
-    "tiny_scenario:make", ("retrain", "finetune", "logit_mask"), 1, 0, 0, 30.0, 0, ("retain_test_acc", "forget_test_acc")
+    "tiny_scenario:make",
+    ("retrain", "finetune", "logit_mask"),
+    1,
+    0,
+    0,
+    30.0,
+    0,
+    ("retain_test_acc", "forget_test_acc"),
 )
 
 

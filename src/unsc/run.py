@@ -127,11 +127,12 @@ def carry_out(
     working = copy.deepcopy(original)
     step = options.step.start(working, task, guide)
     outcome = run_loop(working, task, step, options.schedule(), progress=progress)
-    result = _edited(model, working, layers)
+    inner, rewrap = unwrapped(model)
+    result = _edited(inner, working, layers)
     final = working_copy(result, logits=logits)
     reached = scores_of(final, samples.forget_check)
     if request.kind == "records" and not worth_it(task, final, reached, options.least_gain):
-        outcome, result = replace(outcome, stopped="undone"), _edited(model, working, ())
+        outcome, result = replace(outcome, stopped="undone"), _edited(inner, working, ())
         final, reached = original, aims.scores
     metrics = _measure(task, final, reached, outcome, step, options.step.name, reference, began)
     size = len(samples.forget_fit)
@@ -144,7 +145,7 @@ def carry_out(
         result, past = dropped.drop(result), replace(past, kept=kept)
     elif head is not None and lost:
         metrics = replace(metrics, settled_mass=settled(task, result, final, head, lost))
-    return Forgotten(result, metrics, frozen, options, request, guide, (*history, past), dropped)
+    return Forgotten(rewrap(result), metrics, frozen, options, request, guide, (*history, past), dropped)
 
 
 def _head(
@@ -158,14 +159,13 @@ def _head(
 
 
 @torch.no_grad()
-def _edited(model: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn.Module:
-    """A copy of the user's model, in its own wrappers, precision and mode, with the edited parameters of `working`."""
-    inner, rewrap = unwrapped(model)
+def _edited(inner: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn.Module:
+    """A copy of the user's model without wrappers, in its precision and mode, with `working`'s edited parameters."""
     result = copy.deepcopy(inner)
     source = parameters_of(working, layers)
     for name, target in parameters_of(result, layers).items():
         target.copy_(source[name])
-    return rewrap(result)
+    return result
 
 
 def _measure(

@@ -57,31 +57,27 @@ def command(
     from unsc.cli.view import view
     from unsc.launch import launched
     from unsc.loading.in_workers import usual_workers
-    from unsc.release.asked import read_request
-    from unsc.release.once import get_ready
+    from unsc.release import asked, once
     from unsc.release.reached import check_replaceable
 
     with launched() as speaks:
         (check_replaceable if overwrite else refuse_to_replace)(out)
-        ready = get_ready(
+        ready = once.get_ready(
             model,
             weights=weights,
             data=data,
             classes=names(classes),
-            records=None if ids is None else read_request(ids),
+            records=None if ids is None else asked.read_request(ids),
             validation=validation,
             transform=transform,
             workers=usual_workers() if workers is None else workers,
         )
         chosen = {"seed": seed} | option_values(options)
         if dry_run:
-            if speaks:
-                show_ready(ready, as_json=as_json)
-            return
+            return show_ready(ready, as_json=as_json) if speaks else None
         with view() if speaks else nullcontext(quiet) as progress:
             reached = ready.forget(progress=progress, **chosen)
         if speaks:
             reached.save(out, overwrite=overwrite)
             show_reached(reached, out, as_json=as_json)
-    if not reached.ok:
-        raise typer.Exit(3)
+    raise typer.Exit(0 if reached.ok else 3)
