@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,3 +139,43 @@ def test_work_is_shared_out_by_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(peers.owners(costs)) == list(costs)
     loads = [sum(costs[k] for k, owner in peers.owners(costs).items() if owner == rank) for rank in range(2)]
     assert loads == [7.0, 7.0]
+
+
+MODULE = """
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+def data():
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(90) % 3
+    return TensorDataset(torch.eye(3)[labels] * 3 + torch.rand(90, 3, generator=generator), labels)
+
+def build():
+    model = nn.Linear(3, 3)
+    with torch.no_grad():
+        model.weight.copy_(4 * torch.eye(3))
+        model.bias.zero_()
+    return model
+"""
+
+
+def test_torchrun_shares_a_command(tmp_path: Path) -> None:
+    """One rank prints and writes; a command that is not shared is refused on all."""
+    (tmp_path / "mine.py").write_text(MODULE)
+    source = Path(peers.__file__).parents[1]
+    variables = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
+
+    def torchrun(*words: str) -> subprocess.CompletedProcess[str]:
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "unsc"]
+        return subprocess.run(
+            [*launch, *words], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=300
+        )
+
+    wanted = ["--model", "mine:build", "--data", "mine:data", "--classes", "2", "--out", "out", "--json"]
+    done = torchrun("forget", *wanted)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)  # once, not by each rank
+    assert (tmp_path / "out" / "model.safetensors").exists()
+    refused = torchrun("methods")
+    assert refused.returncode != 0 and "only forget shares its work" in refused.stderr

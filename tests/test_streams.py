@@ -1,4 +1,4 @@
-"""Data that is too large to be kept, or that can only be read once: bounds that hold, and results that do not change."""
+"""Data that is too large to be kept, or that can only be read once: bounds hold, and results do not change."""
 
 from __future__ import annotations
 
