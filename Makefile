@@ -14,12 +14,14 @@ INSTALLED := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs bench steps clean
+.PHONY: help demo test coverage docs notebooks bench steps clean
 
 help:
 	@echo "make demo               run the demo"
 	@echo "make test               lint, check formatting and types, run the tests"
+	@echo "make coverage           run the tests and say which share of the code they reach"
 	@echo "make docs               build the documentation into build/site"
+	@echo "make notebooks [KEEP=1] run the examples as notebooks, in build/notebooks, or keep them in examples"
 	@echo "make bench [DATA=dir] [CHECKPOINT=file]"
 	@echo "                        measure what a request costs, with the data in dir and the public ResNet-20 if given"
 	@echo "make steps [DATA=dir]   compare the step rules"
@@ -37,10 +39,16 @@ test: $(INSTALLED)
 	@# The tests' models are small: more than one thread slows them down.
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_ARGS)
 
+coverage: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_ARGS) --cov
+
 docs: $(INSTALLED)
 	@# Not -q: with it, warnings are not counted as errors.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "The documentation is in build/site/index.html"
+
+notebooks: $(INSTALLED)
+	@OMP_NUM_THREADS=1 $(BIN)/python docs/site/notebooks.py $(if $(KEEP),--keep)
 
 bench: $(INSTALLED)
 	@$(BIN)/unsc bench speed $(if $(DATA),--folder "$(DATA)") $(if $(CHECKPOINT),--checkpoint "$(CHECKPOINT)")

@@ -1,4 +1,8 @@
-"""Watch a class being forgotten: decision regions of four Gaussian classes, ours beside random labels.
+# %% [markdown]
+"""
+# Watch a class being forgotten
+
+Decision regions of four Gaussian classes, ours beside random labels.
 
     python examples/toy_animation.py [forgetting.gif]
 
@@ -10,6 +14,7 @@ prediction change, so the forgotten region goes to its neighbours and their bord
 are recorded by a step rule that wraps ours: that is all it takes to look inside a run.
 """
 
+# %%
 from __future__ import annotations
 
 import copy
@@ -43,6 +48,13 @@ COLOURS = ["#4c86b8", "#d9a441", "#5fa777", "#8e5aa8"]
 Weights = dict[str, Tensor]
 
 
+# %% [markdown]
+"""
+Four classes of points in the plane, and a small network that knows them all.
+"""
+
+
+# %%
 def points(seed: int) -> TensorDataset:
     """Samples of every class, the classes in turn."""
     labels = torch.arange(len(CENTRES)).repeat(EACH)
@@ -64,6 +76,13 @@ def trained(data: TensorDataset) -> nn.Module:
     return model
 
 
+# %% [markdown]
+"""
+Our step rule, with a look at the weights after every step.
+"""
+
+
+# %%
 @dataclass(frozen=True)
 class RecordedRule(BudgetedRule):
     """Our step rule, which also remembers the weights after every step."""
@@ -100,6 +119,13 @@ def ours(model: nn.Module, data: TensorDataset) -> list[Weights]:
     return rule.weights
 
 
+# %% [markdown]
+"""
+The other side: the optimizer that the network was trained with, and labels that are wrong.
+"""
+
+
+# %%
 def random_labels(model: nn.Module, data: TensorDataset) -> list[Weights]:
     """The optimizer that the network was trained with, on forgotten samples with random labels of the others."""
     forgotten = data.tensors[0][data.tensors[1] == FORGOTTEN]
@@ -117,6 +143,13 @@ def random_labels(model: nn.Module, data: TensorDataset) -> list[Weights]:
     return recorded
 
 
+# %% [markdown]
+"""
+What is drawn of each network: the class of every cell, the borders before, and two accuracies.
+"""
+
+
+# %%
 @torch.no_grad()
 def regions(model: nn.Module, weights: Weights) -> Tensor:
     """The predicted class in every cell of the picture, (CELLS, CELLS)."""
@@ -176,5 +209,7 @@ def animate(path: Path) -> None:
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 
 
+# %%
 if __name__ == "__main__":
-    animate(Path(sys.argv[1] if len(sys.argv) > 1 else "forgetting.gif"))
+    named = sys.argv[1] if len(sys.argv) == 2 else "forgetting.gif"  # the kernel of a notebook has more words
+    animate(Path(named))

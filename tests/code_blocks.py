@@ -9,7 +9,7 @@ from pathlib import Path
 
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="(?P<title>[^"]*)"')
-NOT_RUN = "Not run in CI: "
+NOT_RUN, EXIT_CODE = "Not run in CI: ", "Exit code "
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Block:
     language: str
     """The first word after the fence: python, console, toml or text; empty where there is none."""
     title: str
-    """What the site shows above it: a file's name, or why it is not run; empty where there is none."""
+    """What the site shows above it: a file's name, the exit codes that are right, or why it is not run; or empty."""
     text: str
 
     @property
@@ -32,7 +32,12 @@ class Block:
     @property
     def file(self) -> str:
         """The file that the block is to be saved as; empty where it is none."""
-        return "" if self.not_run else self.title
+        return "" if self.not_run or self.title.startswith(EXIT_CODE) else self.title
+
+    @property
+    def exit_codes(self) -> set[int]:
+        """Those that a command may end with."""
+        return {int(code) for code in re.findall(r"\d", self.title)} if self.title.startswith(EXIT_CODE) else {0}
 
     def commands(self) -> list[list[str]]:
         """The words of each command, without comments; a backslash at the end of a line joins it to the next."""

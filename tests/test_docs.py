@@ -1,14 +1,16 @@
 """Every code block of the documentation runs, in the order of its page, or says above itself why it does not.
 
 A page's blocks share a folder and their names. A block whose title is a file's name is saved under it; commands are
-those of `unsc`, and targets of the Makefile. What a page takes for granted, such as a trained model, is made here.
+those of `unsc`, and targets of the Makefile, and end with exit code 0, or as their title says. What a page takes for
+granted, such as a trained model, is made here.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +80,7 @@ def test_blocks_run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, r
             exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
         elif block.language == "console":
             for words in block.commands():
-                run(words, monkeypatch, where)
+                run(words, monkeypatch, where, block.exit_codes)
         elif block.language == "toml":
             tomllib = pytest.importorskip("tomllib")
             assert tomllib.loads(block.text), where
@@ -103,7 +105,7 @@ def test_commands_that_are_not_run_exist(where: str, words: list[str]) -> None:
     assert command.make_context(words[0], rest).params, where
 
 
-def run(words: list[str], monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+def run(words: list[str], monkeypatch: pytest.MonkeyPatch, where: str, codes: Collection[int]) -> None:
     """`unsc` in this process; of `make`, that there is such a target; nothing else."""
     if words[0] == "make":
         assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"{where}: no such target"
@@ -112,7 +114,31 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as stop:
         cli.main()
-    assert not stop.value.code, f"{where}: exit code {stop.value.code}"
+    assert (stop.value.code or 0) in codes, f"{where}: exit code {stop.value.code}"
+
+
+LINES = [
+    (page, path, quoted)
+    for page in PAGES
+    for path, quoted in re.findall(r'\]\(([^)\s"]+\.py) "([^"]+)"\)', page.read_text())
+]
+
+
+@pytest.mark.parametrize(("page", "path", "quoted"), LINES, ids=[f"{path}-{i}" for i, (_, path, _) in enumerate(LINES)])
+def test_a_formula_links_to_its_line(page: Path, path: str, quoted: str) -> None:
+    """The line that a link quotes is in the file that it leads to, once; and it is code, no comment or docstring."""
+    source = (page.parent / path).read_text()
+    found = [n for n, line in enumerate(source.splitlines(), 1) if quoted in line]
+    assert len(found) == 1, f"{path}: {quoted!r} is in lines {found}"
+    statements = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)]
+    own = max((s for s in statements if s.lineno <= found[0] <= (s.end_lineno or 0)), key=lambda s: s.lineno)
+    assert not (isinstance(own, ast.Expr) and isinstance(own.value, ast.Constant))
+
+
+def test_formulas_are_linked() -> None:
+    """Each row of a table of formulas ends with a link."""
+    rows = re.findall(r"^\| (?!formula|---).*", (ROOT / "docs" / "pictures.md").read_text(), re.MULTILINE)
+    assert len(rows) == len(LINES) > 10
 
 
 Give = Callable[[pytest.FixtureRequest, Path], dict[str, Any]]

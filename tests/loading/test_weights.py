@@ -45,6 +45,9 @@ class Clash(nn.Module):
         self.module = nn.Linear(3, 2)
         self.weight, self.bias = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
 
+def norm():
+    return nn.BatchNorm1d(3)
+
 def seven():
     return 7
 
@@ -103,6 +106,14 @@ def test_names_of_wrappers_are_stripped(here: Path, state: dict, prefix: str) ->
     assert _same(make_network("brought_module:Net", here / "w.safetensors").state_dict(), state)
     wrapped = make_network("brought_module:Wrapped", here / "w.safetensors")
     assert _same(wrapped.state_dict(), {f"module.{name}": tensor for name, tensor in state.items()})
+
+
+def test_old_files_without_counters_of_batch_norm_fit(here: Path) -> None:
+    """PyTorch fills them in; that names differ by a wrapper besides does not matter."""
+    own = {name: torch.rand_like(t) for name, t in nn.BatchNorm1d(3).state_dict().items() if t.is_floating_point()}
+    save_file({f"module.{name}": tensor for name, tensor in own.items()}, here / "w.safetensors")
+    found = make_network("brought_module:norm", here / "w.safetensors").state_dict()
+    assert found.pop("num_batches_tracked") == 0 and _same(found, own)
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated")

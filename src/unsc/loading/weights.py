@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import cast
 
@@ -79,10 +79,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return cast("dict[str, Tensor]", tensors)
 
 
-def _renamed(state: dict[str, Tensor], wanted: Iterable[str]) -> dict[str, Tensor]:
+def _renamed(state: dict[str, Tensor], wanted: Collection[str]) -> dict[str, Tensor]:
     """The weights under the `wanted` names, if wrappers are all that their own names differ by; else as they are."""
-    names = {_bare(name): name for name in wanted}
-    if {*map(_bare, state)} != {*names} or len(state) != len(names):
+    names, own = {_bare(name): name for name in wanted}, {*map(_bare, state)}
+    # Files by PyTorch before 0.4.1 lack the counters of batch norm, which it makes up.
+    lacking = {name for name in names.keys() - own if not name.endswith("num_batches_tracked")}
+    if lacking or not own <= names.keys() or len(own) != len(state) or len(names) != len(wanted):
         return state
     return {names[_bare(name)]: tensor for name, tensor in state.items()}
 
