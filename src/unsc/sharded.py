@@ -80,7 +80,7 @@ def _settings(module: nn.Module) -> dict[str, Any]:
 
 def _plain(module: nn.Module, memo: dict[int, Any]) -> nn.Module:
     """The copy of a module of FSDP as one of the class that it had before."""
-    kind = next(k for k in type(module).__mro__ if not k.__module__.startswith(_DISTRIBUTED) and not _made_by_fsdp(k))
+    kind = next(k for k in type(module).__mro__ if issubclass(k, nn.Module) and not _made_by_fsdp(k))
     made = kind.__new__(kind)
     made.__dict__.update({k: copy.deepcopy(v, memo) for k, v in vars(module).items() if not _is_state(k)})
     return made
