@@ -127,7 +127,7 @@ def test_labels_that_are_wrong_are_noticed_when_samples_are_read_again(model: nn
     labels = DATA.tensors[1].clone()
     labels[labels == 2] = 3
     with pytest.raises(InvalidData, match="labels says 3 where the data set gives 2"):
-        unsc.forget(model, Counting(), classes=[3], labels=labels, sample_bytes=1)
+        unsc.forget(model, Counting(), classes=[3], labels=labels.tolist(), sample_bytes=1)
 
 
 def test_processes_read_the_same_samples_and_start_once(model: nn.Module) -> None:
