@@ -13,7 +13,7 @@ import unsc
 
 SOURCE = Path(unsc.__file__).parent
 
-ROOMS = ("core", "methods", "evaluation", "release", "compare", "bench", "cli")
+ROOMS = ("core", "methods", "evaluation", "release", "compare", "bench", "report", "cli")
 """A room may import itself and those before it."""
 
 CORE = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -22,10 +23,13 @@ from torch import nn
 from torch.utils.data import DataLoader, Subset, TensorDataset
 from typer.main import get_command
 
+import unsc
 from unsc import cli
+from unsc.api import forget
 from unsc.bench.datasets import Split
 from unsc.bench.train import fit
 from unsc.cli.commands import app
+from unsc.evaluation.shared.metrics import metrics
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "results" / "README.md"])
@@ -135,6 +139,18 @@ def test_a_formula_links_to_its_line(page: Path, path: str, quoted: str) -> None
     assert not (isinstance(own, ast.Expr) and isinstance(own.value, ast.Constant))
 
 
+def test_the_reference_has_every_public_name() -> None:
+    entries = re.findall(r"^::: (\S+)", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE)
+    whole = {name for name in unsc.__all__ if getattr(unsc, name).__module__ in entries}  # of a module that is an entry
+    assert set(unsc.__all__) - whole <= {entry.rpartition(".")[2] for entry in entries}
+
+
+def test_every_metric_is_explained_with_what_fools_it() -> None:
+    rows = re.findall(r"^\| (`.*?`) \|", (ROOT / "docs" / "evaluation.md").read_text(), re.MULTILINE)
+    explained = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert set(metrics()) <= explained
+
+
 def test_formulas_are_linked() -> None:
     """Each row of a table of formulas ends with a link."""
     rows = re.findall(r"^\| (?!formula|---).*", (ROOT / "docs" / "pictures.md").read_text(), re.MULTILINE)
@@ -207,8 +223,18 @@ def _image_folder(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any
     return {}
 
 
+def _runs(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
+    """A run and a comparison in their folders."""
+    names = _digits(request, folder)
+    forget(names["model"], names["train"], classes=[3]).save(folder / "runs" / "first")
+    shutil.copytree(ROOT / "results" / "compare-digits", folder / "runs" / "compare-digits")
+    return {}
+
+
 GIVEN: dict[str, Give] = {
+    "docs/report.md": _runs,
     "README.md": _digits,
+    "docs/method.md": _digits,
     "docs/methods.md": _digits,
     "docs/evaluation.md": _digits_and_references,
     "docs/requests.md": _image_folder,

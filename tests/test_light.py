@@ -88,7 +88,7 @@ print(json.dumps({name: file for name, file in later.items() if file}))
     others = {name for name in loaded if name.partition(".")[0] not in {"unsc", "torch", *sys.stdlib_module_names}}
     assert others == set()
     rooms = {name.split(".")[1] for name in loaded if name.startswith("unsc.")}
-    assert rooms & {"methods", "evaluation", "release", "compare", "bench", "cli"} == set()
+    assert rooms & {"methods", "evaluation", "release", "compare", "bench", "report", "cli"} == set()
 
 
 def test_forgetting_needs_no_extra(tmp_path: Path) -> None:

@@ -36,15 +36,17 @@ def test_files_have_their_schema(schema: str) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_pre_commit_runs_checks_of_make_test() -> None:
+def test_pre_commit_runs_the_checks_of_make_test() -> None:
+    """All of them, and no others: the quick ones before a commit, the tests before a push."""
     recipe = re.search(r"^test:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert recipe is not None
-    checks = recipe.group(1).replace("$(BIN)/", "")
+    arguments = re.search(r"^PYTEST_ARGS \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe is not None and arguments is not None
+    checks = recipe.group(1).replace("$(BIN)/", "").replace("$(PYTEST_ARGS)", arguments.group(1))
+    wanted = [line.strip() for line in checks.splitlines() if not line.startswith("\t@#")]
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
-    for hook in hooks:
-        command = hook["entry"].removeprefix(".venv/bin/").removesuffix(" --force-exclude")
-        assert f"\t{command}" in checks
-    assert len(hooks) == 4
+    found = [hook["entry"].replace(".venv/bin/", "").removeprefix("env ") for hook in hooks]
+    assert [entry.replace(" --force-exclude", "") for entry in found] == [line.removesuffix(" .") for line in wanted]
+    assert [hook.get("stages", ["pre-commit"]) for hook in hooks] == [*[["pre-commit"]] * 4, ["pre-push"]]
 
 
 def test_every_supported_python_is_named_and_checked() -> None:

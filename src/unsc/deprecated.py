@@ -85,9 +85,6 @@ GONE: Mapping[str, Mapping[str, str]] = {
         "unsc.steps.curvature": "LayerMetric=LayerCurvature assemble choose_damping gradients_of sensitivities",
     },
     "unsc.pseudo_labels": {"unsc.targets": "Targets", "unsc": "pseudo_labels"},
-    "unsc.report": {
-        "unsc.cli.tables": "about_method about_metrics audit_table methods_table skipped_lines tuned_table",
-    },
     "unsc.rows": {"unsc.layers": "Receive check_layers observe", "unsc.layers.convolution": "windows"},
     "unsc.samples": {
         "unsc.batches": "Batch as_batch describe join pieces",
@@ -111,6 +108,9 @@ CHANGED: Mapping[str, Mapping[str, str]] = {
     },
     "unsc.methods.boundary_expand": {"unsc.features": "find_head"},
     "unsc.moments": {"unsc": "collect_moments"},
+    "unsc.report": {
+        "unsc.cli.tables": "about_method about_metrics audit_table methods_table skipped_lines tuned_table",
+    },
 }
 """Modules that have lost names."""
 

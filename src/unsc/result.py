@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from unsc.loop import Check, Stopped
 from unsc.measures import RecordMetrics
 from unsc.options import CompletedOptions, Options
 from unsc.request import Request
-from unsc.steps import Guide
+from unsc.steps import Guide, Spent
+from unsc.steps.held import LayerFigures
 from unsc.storage.files import (
     load_tensors,
     new_folder,
@@ -85,6 +86,10 @@ class RunMetrics:
     settled_mass: float | None = None
     """What `forget_mass` is once the forgotten outputs are where a network has them that never saw the classes; None if
     they were left where forgetting put them, or dropped. What was reached is judged before that."""
+    spent: list[Spent] = field(default_factory=list)
+    """What each step cost retained predictions; empty if the step rule does not predict it."""
+    layers: dict[str, LayerFigures] = field(default_factory=dict)
+    """What is known of each layer that could be edited."""
 
     def __repr__(self) -> str:
         return (
@@ -98,11 +103,15 @@ class RunMetrics:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunMetrics:
-        """What `to_dict` gave, beside which there may be other values."""
-        own: dict[str, Any] = {f.name: values[f.name] for f in fields(cls)}
+        """What `to_dict` gave, beside which there may be other values; fields with a default came later than others."""
+        late = {f.name for f in fields(cls) if (f.default, f.default_factory) != (MISSING, MISSING)} - values.keys()
+        own: dict[str, Any] = {f.name: values[f.name] for f in fields(cls) if f.name not in late}
         own["history"] = [Check(**check) for check in own["history"]]
+        own["spent"] = [Spent(**one) for one in own.get("spent", ())]
+        own["layers"] = {name: LayerFigures(**one) for name, one in own.get("layers", {}).items()}
         own["edited"] = Coverage(**own["edited"])
-        own["records"] = None if own["records"] is None else RecordMetrics.from_dict(own["records"])
+        records = own.get("records")
+        own["records"] = None if records is None else RecordMetrics.from_dict(records)
         return cls(**own)
 
     def __getitem__(self, name: str) -> Any:
@@ -233,7 +242,8 @@ class NotSaved:
 def _check_replaceable(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InvalidRequest(f"{folder} is a file; name a folder")
-    others = sorted({p.name for p in folder.iterdir()} - {_WEIGHTS, _METRICS, _CONFIG}) if folder.exists() else []
+    known = {_WEIGHTS, _METRICS, _CONFIG, "report.html"}
+    others = sorted({p.name for p in folder.iterdir()} - known) if folder.exists() else []
     if others:
         raise InvalidRequest(f"{folder} holds {listing(others)}, which is no part of a result; name another folder")
 

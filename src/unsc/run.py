@@ -31,6 +31,7 @@ from unsc.reference import NO_REFERENCE, Reference, default_targets
 from unsc.request import Request, check_enough
 from unsc.result import Forgotten, RunMetrics
 from unsc.steps import Guide, Step
+from unsc.steps.held import figures_of
 from unsc.targets import Scores, find_targets, scores_of
 from unsc.task import Samples, Task, draw_retained, make_aims, read_forgotten, split_forgotten
 from unsc.verdict import judge, judge_records, was_known
@@ -134,7 +135,7 @@ def carry_out(
     if request.kind == "records" and not worth_it(task, final, reached, options.least_gain):
         outcome, result = replace(outcome, stopped="undone"), _edited(inner, working, ())
         final, reached = original, aims.scores
-    metrics = _measure(task, final, reached, outcome, step, options.step.name, reference, began)
+    metrics = _measure(task, final, reached, outcome, step, guide, options.step.name, reference, began)
     size = len(samples.forget_fit)
     past = Past.now(request, size, metrics.status, options.to_dict())
     lost = tuple(sorted({*request.gone, *gone_by([past])}))
@@ -174,6 +175,7 @@ def _measure(
     reached: Scores,
     outcome: Outcome,
     step: Step,
+    guide: Guide,
     step_name: str,
     reference: Reference,
     began: float,
@@ -214,6 +216,8 @@ def _measure(
         records=records,
         gone_mass=_gone_mass(task, final),
         gone_mass_before=_gone_mass(task, task.original),
+        spent=list(step.spent),
+        layers=figures_of(guide, step, drifts),
     )
 
 

@@ -52,6 +52,14 @@ def test_the_demo_writes_all_that_it_promises(run: Path) -> None:
     assert (run / "class_accuracy.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_demo_ends_with_the_line_that_opens_its_report(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The one that it wrote is the one that `unsc report` writes from the folder alone."""
+    before = (run / "report.html").read_text()
+    _main("report", str(run))
+    assert capsys.readouterr().out.splitlines()[-1] == f"Open the report: {(run / 'report.html').resolve().as_uri()}"
+    assert (run / "report.html").read_text() == before and "Class 8 is forgotten" in before
+
+
 def test_the_demo_forgets_and_keeps(run: Path) -> None:
     """All but the original have forgotten; ours keeps the retained classes within a point of the original."""
     metrics = json.loads((run / "metrics.json").read_text())

@@ -61,8 +61,8 @@ def test_it_says_how_a_network_came_about_and_how_good_it_is(networks: Networks,
     """Accuracy is of the classes that it was trained on: without class 2 a quarter of the test samples is left out."""
     for path, classes in zip(keep_networks(networks, tmp_path / "kept"), ((0, 1, 2, 3), (0, 1, 3)), strict=True):
         _, about = load_tensors(path)
-        assert about["network"] == {"name": "digits-cnn", "width": 0.5}
-        assert about["protocol"]["epochs"] == 4 and about["protocol"]["precision"] == "float32"
+        assert about["trained"]["network"] == {"name": "digits-cnn", "width": 0.5}
+        assert about["trained"]["protocol"]["epochs"] == 4 and about["trained"]["protocol"]["precision"] == "float32"
         assert about["versions"]["unsc"] and about["data"] == "blocks"
         model, _ = networks.load(Training(0) if 2 in classes else Training(1000, (2,)))
         images, labels = blocks(tmp_path).test.tensors
@@ -71,12 +71,16 @@ def test_it_says_how_a_network_came_about_and_how_good_it_is(networks: Networks,
         assert about["test_acc"] == pytest.approx(100 * right)
 
 
-def test_networks_of_another_protocol_are_refused(networks: Networks, tmp_path: Path) -> None:
+def test_networks_that_were_trained_otherwise_are_refused(networks: Networks, tmp_path: Path) -> None:
+    """When they are kept, and when they are used."""
     keep_networks(networks, tmp_path / "kept")
-    longer = replace(BLOCKS, presets={"cpu": cpu("digits-cnn", epochs=5, width=0.5)})
-    with DATA.temporarily(longer), pytest.raises(InvalidData, match=r"has the protocol .*'epochs': 4.* and blocks has"):
-        take_networks("blocks", tmp_path / "kept", tmp_path / "elsewhere")
-    assert not (tmp_path / "elsewhere").exists()
+    longer = preset_scenario(replace(BLOCKS, presets={"cpu": cpu("digits-cnn", epochs=5, width=0.5)}), None, tmp_path)
+    taken = replace(networks, folder=tmp_path / "elsewhere", scenario=longer)
+    take_networks("blocks", tmp_path / "kept", taken.folder)
+    for attempt in (lambda: taken.load(Training(0)), lambda: keep_networks(taken, tmp_path / "again")):
+        with pytest.raises(InvalidData, match=r"was trained by .*'epochs': 4.*, and blocks is now .*'epochs': 5"):
+            attempt()
+    assert not (tmp_path / "again").exists()
 
 
 def test_empty_folders_are_refused(networks: Networks, tmp_path: Path) -> None:

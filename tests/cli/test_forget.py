@@ -139,7 +139,7 @@ def test_the_first_five_minutes(command: Run, folder: Path) -> None:
     assert "cat: forgotten" in out and "validation accuracy, what goes (%)" in out and "Written to runs/first" in out
     assert "forgetting: step 4 of at most" in err and "forget accuracy" in err and "\x1b[" not in err
     found = {path.name for path in (folder / "runs/first").iterdir()}
-    assert found == {"model.safetensors", "metrics.json", "config.json"}
+    assert found == {"model.safetensors", "metrics.json", "config.json", "report-data.json"}
     original = unsc.load_model("brought_app:build", "model.safetensors")
     back = unsc.Forgotten.load("runs/first", original.model)
     assert back.ok and back.request.classes == (2,)
@@ -148,6 +148,22 @@ def test_the_first_five_minutes(command: Run, folder: Path) -> None:
     assert (predicted[test.labels == 2] != 2).all() and (predicted == test.labels)[test.labels != 2].all()
     again = command(*WORDS, "--classes", "cat", "--out", "runs/first")
     assert again[0] == 2 and "runs/first exists already" in again[2] and "--overwrite" in again[2]
+
+
+def test_a_run_is_reported_from_its_folder_alone(command: Run, folder: Path) -> None:
+    """With validation data and without, classes and records; a report does not stand in the way of another run."""
+    ids = folder / "ids.csv"
+    ids.write_text("id\ncat/0.png\nbee/1.png\n")
+    for asked in (("--classes", "cat", "--validation", "test"), ("--classes", "cat"), ("--ids", ids)):
+        assert command(*WORDS, *asked, "--out", "runs/told", "--overwrite")[0] in (0, 3)
+        code, out, err = command("report", "runs/told")
+        assert code == 0, err
+        assert out.splitlines()[-1].endswith("/runs/told/report.html")
+        page = (folder / "runs/told/report.html").read_text()
+        assert ("not trained on to compare with" in page) == ("--validation" not in asked)
+        assert "report-data.json, which" not in page, "networks are side by side"
+    code, _, err = command("report", "train")
+    assert code == 2 and "holds no run" in err
 
 
 def test_what_is_not_forgotten_has_an_exit_code(command: Run, folder: Path) -> None:

@@ -198,3 +198,23 @@ def test_the_bound_is_on_a_step_not_on_their_sum() -> None:
         step(Batch(x, torch.zeros(64, dtype=torch.long)), torch.eye(4)[torch.arange(64) % 3])
     assert step.taken_back == 0
     assert 25 * BUDGET < watch.kl(model) < 200 * BUDGET
+
+
+def test_what_steps_spent_is_what_the_watch_sees(
+    digits: Split, digits_model: nn.Module, curvature: RetainedCurvature
+) -> None:
+    """The total after each step is the divergence from the original, no step plans for more than its budget, and every
+    layer that moved has spent something."""
+    batch, targets, watch = parts(digits, digits_model)
+    model = copy.deepcopy(digits_model)
+    step = BudgetedStep(model, find_layers(model).layers, curvature, watch, budget=BUDGET)
+    for n in range(1, 5):
+        step(batch, targets)
+        assert len(step.spent) == n
+        assert step.spent[-1].total == pytest.approx(watch.kl(model), rel=1e-3)
+        assert step.spent[-1].predicted <= BUDGET * (1 + 1e-6)
+    assert step.spent[0].measured == pytest.approx(step.spent[0].total)
+    before, after = dict(digits_model.named_parameters()), dict(model.named_parameters())
+    for layer in step.layers:
+        moved = not torch.equal(layer.matrix(before), layer.matrix(after))
+        assert moved == (step.spent_by_layer[layer.name] > 0)

@@ -26,18 +26,33 @@ class Reported:
 
 def reported(table: str, *where: str) -> Reported | None:
     """What the paper reports in `table` (`table1`, `ablation`, `multiclass`) under these keys, if it does."""
-    found: Any = _tables()[table]
-    for key in where:
-        found = found.get(key)
-        if found is None:
-            return None
-    retain, forget = found
+    try:
+        return row(table, *where)
+    except KeyError:
+        return None
+
+
+def row(table: str, *where: str) -> Reported:
+    """The same for keys that the paper has."""
+    retain, forget = _under(table, *where)
     return Reported(tuple(retain), tuple(forget))
+
+
+def keys(table: str, *where: str) -> tuple[str, ...]:
+    """What a table has under these keys, in its order: rows, or what they are grouped by."""
+    return tuple(_under(table, *where))
 
 
 def data_sets() -> tuple[str, ...]:
     """The paper's data sets, in its order."""
     return tuple(_tables()["table1"])
+
+
+def _under(table: str, *where: str) -> Any:
+    found: Any = _tables()[table]
+    for key in where:
+        found = found[key]
+    return found
 
 
 @cache

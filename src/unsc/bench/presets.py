@@ -9,8 +9,10 @@ ours: narrower networks, less dropout and one short cycle of the learning rate, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -42,6 +44,11 @@ class Preset:
             made = network(self.network, len(split.classes), split.channels, self.width, **self.options)
         # Convolutions take a third less time on a CPU.
         return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def about(self) -> dict[str, Any]:
+        """The network and the protocol, as JSON has them."""
+        network = {"name": self.network, "width": self.width, **self.options}
+        return json.loads(json.dumps({"network": network, "protocol": asdict(self.protocol)}))
 
 
 def paper(network: str, *, augmentation: Augmentation = "none", width: float = 1.0, **options: float) -> Preset:

@@ -60,6 +60,7 @@ def preset_scenario(data: ImageData, preset: str | None, folder: Path) -> Scenar
         lambda: chosen.build(split, seed=0),
         lambda dataset, seed: trained(dataset, seed).model,
         resumable=resumable,
+        about=chosen.about(),
     )
 
 

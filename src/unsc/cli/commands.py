@@ -7,7 +7,22 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from unsc.cli import audit, bench, compare, demo, forget, log, methods, metrics, rollback, show, tune, verify, version
+from unsc.cli import (
+    audit,
+    bench,
+    compare,
+    demo,
+    forget,
+    log,
+    methods,
+    metrics,
+    report,
+    rollback,
+    show,
+    tune,
+    verify,
+    version,
+)
 from unsc.cli.output import stopped
 from unsc.errors import InvalidRequest
 from unsc.launch import launched_processes
@@ -49,6 +64,7 @@ for name, module in {
     "tune": tune,
     "compare": compare,
     "audit": audit,
+    "report": report,
     "verify": verify,
     "log": log,
     "show": show,

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from unsc.cli.arguments import DATA, Cluster, Overwrite, default_folder, names
 from unsc.cli.output import fail, written
-from unsc.progress import bar
 
 
 def command(
@@ -38,6 +37,7 @@ def command(
 ) -> None:
     """Compare methods, all tuned and measured in the same way; a comparison that was stopped is resumed."""
     from unsc.cli.tables import show_results
+    from unsc.cli.watched import watched
     from unsc.compare import Config, chosen_methods, compare
     from unsc.compare.render import write_report
     from unsc.loading.code import import_callable
@@ -57,7 +57,9 @@ def command(
         records=records,
     )
     folder = out or default_folder("compare" if request == "classes" else f"compare-{request}", data)
-    finished = compare(config, folder, jobs=jobs, cluster=cluster, overwrite=overwrite, progress=bar)
+    with watched(config, folder) as view:
+        shown = {"progress": view.progress, "done": view.done}
+        finished = compare(config, folder, jobs=jobs, cluster=cluster, overwrite=overwrite, **shown)
     if not finished.measured:
         Console().print(f"All results are in {folder} already; nothing was left to do.", soft_wrap=True)
     show_results(write_report(finished, shlex.join(["unsc", *sys.argv[1:]])), Console())

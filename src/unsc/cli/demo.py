@@ -11,6 +11,7 @@ from rich.console import Console
 
 from unsc.cli.arguments import Overwrite, numbers, refuse_to_replace
 from unsc.cli.output import written
+from unsc.cli.report import tell
 from unsc.progress import bar
 
 if TYPE_CHECKING:
@@ -25,13 +26,15 @@ def command(
 ) -> None:
     """Train a small CNN on handwritten digits, forget a class in several ways, and compare."""
     from unsc.bench.demo import demo
+    from unsc.report.page import NAME, write_report
 
     chosen = numbers(classes, "--classes")
     if not overwrite:
         refuse_to_replace(out)
     rows = demo(chosen, out=out, seed=seed, progress=bar)
     show(rows, chosen, Console())
-    written(out, "metrics.json", "config.json", "two checkpoints", "class_accuracy.png")
+    written(out, "metrics.json", "config.json", "two checkpoints", "class_accuracy.png", NAME)
+    tell(write_report([out], out / NAME))
 
 
 def show(rows: dict[str, Row], classes: Iterable[int], console: Console) -> None:

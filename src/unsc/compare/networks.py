@@ -41,15 +41,21 @@ class Networks:
                 model, in_all = self.scenario.resumable(dataset, training.seed, checkpoint)
         cost = replace(in_all, peak_mib=metre().peak_mib) if in_all else metre()
         about = {"kind": "model", "data": self.data, "training": training.key, "cost": asdict(cost)}
-        save_tensors(path, model.state_dict(), {**about, "versions": versions()})
+        save_tensors(path, model.state_dict(), {**about, "trained": dict(self.scenario.about), "versions": versions()})
         checkpoint.unlink(missing_ok=True)
 
     def load(self, training: Training) -> tuple[nn.Module, Cost]:
         """A trained network in evaluation mode, and what it cost."""
-        path = self.path(training)
+        return self.read(self.path(training))
+
+    def read(self, path: Path) -> tuple[nn.Module, Cost]:
+        """The network in a file, which must be of this scenario and trained as it says, and what it cost."""
         tensors, metadata = load_tensors(path)
         if metadata.get("data", self.data) != self.data:
             raise InvalidData(f"{path} was trained on {metadata['data']}, not {self.data}; name another folder")
+        if metadata.get("trained", self.scenario.about) != self.scenario.about:
+            how = f"{metadata['trained']}, and {self.data} is now {dict(self.scenario.about)}"
+            raise InvalidData(f"{path} was trained by {how}; remove it, or name another folder")
         model = self.scenario.network()
         try:
             model.load_state_dict(tensors)

@@ -8,10 +8,11 @@ import shutil
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 
@@ -28,7 +29,17 @@ from unsc.storage.files import write_json
 from unsc.storage.versions import versions
 from unsc.workers import Workers
 
-_PARTS = ("models", "tuned", "results", "report.md", "scorecard.png", "results.json", "results.csv", "config.json")
+_PARTS = (
+    "models",
+    "tuned",
+    "results",
+    "report.md",
+    "scorecard.png",
+    "results.json",
+    "results.csv",
+    "config.json",
+    "report.html",
+)
 """All that a comparison writes into its folder."""
 _ELSEWHERE = "name another folder with --out, or replace it with --overwrite"
 
@@ -61,11 +72,13 @@ def compare(
     cluster: str | None = None,
     overwrite: bool = False,
     progress: Progress = quiet,
+    done: Done = lambda piece, message: None,
 ) -> Finished:
     """Carry out a comparison in `folder`, or resume the one that is there, unless it is to `overwrite` it.
 
     Trained networks are kept in `models`, which other comparisons may share. The work is done by `jobs` processes of
-    this machine, or of the Ray `cluster` at an address, whose machines share these folders.
+    this machine, or of the Ray `cluster` at an address, whose machines share these folders. `done` is called after each
+    piece of work.
     """
     began = time.perf_counter()
     comparison = Comparison(folder, config, models)
@@ -79,9 +92,9 @@ def compare(
         networks = [x for x in comparison.trainings() if not comparison.networks.path(x).exists()]
         tuned = [name for name in config.methods if any(name == method for _, method in left)]
         with _workers(folder, config, models, jobs, cluster) as workers:
-            failed |= _work(workers, "training networks", [Piece("train", (x,)) for x in networks], progress)
-            failed |= _work(workers, "tuning", [Piece("tune", (name,)) for name in tuned], progress)
-            failed |= _work(workers, "comparing", [Piece("judge", cell) for cell in left], progress)
+            failed |= _work(workers, "training networks", [Piece("train", (x,)) for x in networks], progress, done)
+            failed |= _work(workers, "tuning", [Piece("tune", (name,)) for name in tuned], progress, done)
+            failed |= _work(workers, "comparing", [Piece("judge", cell) for cell in left], progress, done)
     return Finished(Comparison(folder, whole, models), failed, time.perf_counter() - began, len(left))
 
 
@@ -105,6 +118,10 @@ class Piece:
 
     def __str__(self) -> str:
         return " ".join([self.kind, *map(_name, self.what)])
+
+
+Done: TypeAlias = Callable[[Piece, str | None], None]
+"""Told of a piece of work that is done, with a message if it failed."""
 
 
 def _name(what: Training | Trial | str) -> str:
@@ -179,6 +196,7 @@ def _work(
     title: str,
     pieces: list[Piece],
     progress: Progress,
+    done: Done,
 ) -> dict[str, str]:
     """Do all pieces, and give those that failed with the reason."""
     failed: dict[str, str] = {}
@@ -189,6 +207,7 @@ def _work(
             if message is not None:
                 failed[str(piece)] = message
             advance()
+            done(piece, message)
     return failed
 
 

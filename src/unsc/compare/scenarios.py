@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +49,8 @@ class Scenario:
     """Trains a new network on a data set with a seed."""
     resumable: Callable[[Dataset, int, Path], tuple[nn.Module, Cost]] | None = None
     """The same with a checkpoint file, for training that takes long, and its whole cost."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """How its networks are trained, as JSON has it: kept with them; those that were trained otherwise are refused."""
 
     def __post_init__(self) -> None:
         for third in ("train", "validation", "test"):

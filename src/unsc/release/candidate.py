@@ -29,6 +29,8 @@ class Made:
     """Writes the model into an empty folder."""
     save_store: Callable[[Path], object]
     """Writes the store's files, without what was deleted, into an empty folder (`Contents.save`)."""
+    shown: Mapping[str, Any] | None = None
+    """What a report shows beside figures and verdicts (`evaluation.side_by_side`)."""
 
 
 Make: TypeAlias = Callable[[Resolved, Path | None], Made]

@@ -13,9 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from unsc.api import forget
 from unsc.datasets import as_source, read
 from unsc.errors import InvalidData, InvalidRequest, NotForgottenWarning, listing, unknown
+from unsc.evaluation.side_by_side import Network, Part, side_by_side
 from unsc.loading.data import LoadedData, load_data
 from unsc.loading.models import LoadedModel, load_model
 from unsc.models import count_classes, working_copy
@@ -24,6 +27,7 @@ from unsc.progress import Progress, quiet
 from unsc.release.asked import Asked
 from unsc.release.reached import Reached, Scores, scores_of
 from unsc.request import of_classes
+from unsc.result import Forgotten
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,7 +94,26 @@ class Ready:
                 **options,
             )
         after = self._scores(replace(self.model, model=result.in_former_labels()))
-        return Reached(result, self.model, self.data.class_names, before, after)
+        return Reached(result, self.model, self.data.class_names, before, after, self._side_by_side(result))
+
+    def _side_by_side(self, result: Forgotten) -> dict[str, Any]:
+        """What a report shows: on validation data, or else on training data."""
+        seen = self.validation or self.data
+        own, others = (as_source(x.dataset, self.model.model, collate_fn=x.collate) for x in (self.data, seen))
+        goes = of_classes(self.data.labels, self.classes).nonzero().flatten() if self.classes else None
+        m, after = result.metrics, result.in_former_labels()
+        return side_by_side(
+            [
+                Network("original", "Original", "original", self.model.model),
+                Network("result", "Result", "result", after, m.seconds, m.drift_max),
+            ],
+            result.request,
+            test=Part.some(others, seen.labels),
+            data="training data" if self.validation is None else "validation data",
+            forgotten=Part.some(own, self.data.labels, torch.tensor(self.records) if goes is None else goes),
+            class_names=self.data.class_names,
+            run=m,
+        )
 
     def _scores(self, model: LoadedModel) -> Scores | None:
         """Accuracy on the validation data, if there is any."""

@@ -11,17 +11,18 @@ from torch import Tensor
 
 from unsc.datasets import as_source, read_batches
 from unsc.errors import InvalidRequest, listing
+from unsc.evaluation.side_by_side import FILE as REPORT_DATA
 from unsc.loading.data import LoadedData
 from unsc.loading.models import LoadedModel
 from unsc.logits import all_logits
 from unsc.models import working_copy
 from unsc.request import of_classes
 from unsc.result import Forgotten
-from unsc.storage.files import new_folder, replaced_folder, writing
+from unsc.storage.files import new_folder, replaced_folder, write_json, writing
 
 TRANSFORMERS = "model"
 """The folder in a saved result that `from_pretrained` loads."""
-_PARTS = {"model.safetensors", "metrics.json", "config.json", TRANSFORMERS}
+_PARTS = {"model.safetensors", "metrics.json", "config.json", TRANSFORMERS, REPORT_DATA, "report.html"}
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ class Reached:
     before: Scores | None
     """On validation data, if there is any."""
     after: Scores | None
+    shown: dict[str, Any]
+    """What a report shows (`evaluation.side_by_side`)."""
 
     def __repr__(self) -> str:
         return f"<Reached: {self.result.metrics.promise}>"
@@ -189,6 +192,7 @@ class Reached:
                 check_replaceable(folder)
             with replaced_folder(folder) if overwrite else new_folder(folder) as part:
                 self.result.save(part)
+                write_json(part / REPORT_DATA, self.shown)
                 if self.model.takes is not None:  # a folder of transformers
                     self.model.save(part / TRANSFORMERS, self.result.model)
         return folder

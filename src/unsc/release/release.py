@@ -6,6 +6,7 @@ removed by the next call; after it, everything that is needed is on the disk and
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from unsc.errors import InvalidData, InvalidRequest, UnscError
+from unsc.evaluation.side_by_side import FILE as REPORT_DATA
 from unsc.release.asked import Asked
 from unsc.release.candidate import Made, Make
 from unsc.release.canonical import plain, sha256
@@ -165,6 +167,8 @@ def _write(stage: Stage, made: Made, resolved: Resolved, verdicts: Sequence[Verd
     stage.fill(made.save, stage.model)
     stage.fill(made.save_store, stage.next)
     stage.report({"kind": kind_of(resolved), "samples": len(resolved.ids), **_told(made, verdicts)})
+    if made.shown is not None:
+        stage.write(REPORT_DATA, json.dumps(made.shown).encode())
 
 
 def _told(made: Made, verdicts: Sequence[Verdict]) -> dict[str, Any]:

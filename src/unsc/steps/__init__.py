@@ -1,5 +1,5 @@
 """Step rules: one file each, with the guide that confines its steps beside it."""
 
-from unsc.steps.rule import Guide, Step, StepRule, rule_for, step_rules
+from unsc.steps.rule import Guide, Spent, Step, StepRule, rule_for, step_rules
 
-__all__ = ["Guide", "Step", "StepRule", "rule_for", "step_rules"]
+__all__ = ["Guide", "Spent", "Step", "StepRule", "rule_for", "step_rules"]

@@ -27,7 +27,7 @@ from unsc.progress import Progress
 from unsc.steps.curvature import RetainedCurvature
 from unsc.steps.estimate import estimate
 from unsc.steps.gradients import total_gradients
-from unsc.steps.rule import Step, StepRule
+from unsc.steps.rule import Spent, Step, StepRule
 from unsc.steps.together import Together, effects, mix_of, parts_of
 from unsc.targets import Targets
 from unsc.task import Task
@@ -121,7 +121,8 @@ class BudgetedStep(Step):
         self.together = Together.alone(len(self.parts))
         self.excess = 1.0
         """Measured over predicted cost of the steps so far, beyond what `together` says; recent ones count most."""
-        self._spent = 0.0
+        self._spent: list[Spent] = []
+        self._spent_by_layer = dict.fromkeys((x.name for x in layers), 0.0)
         self._seen = watch.quick_look(model)
         self._next_measurement, self._measurements = 0, 0
         self._steps = 0
@@ -140,7 +141,19 @@ class BudgetedStep(Step):
         self._steps += 1
         costs = self.together.costs(gains)
         mix = mix_of(costs, gains)
-        self._move(steps, mix, (mix @ costs @ mix).item(), loss / (mix @ gains).item())
+        length = self._move(steps, mix, (mix @ costs @ mix).item(), (mix @ gains).item(), loss)
+        own = length**2 / 2 * mix.square() * costs.diagonal()
+        for part, nats, gain in zip(self.parts, own.tolist(), gains.tolist(), strict=True):
+            for x in part:  # the layers of a part are known by their predictions alone
+                self._spent_by_layer[x.name] += nats * alone[x.name] / gain if gain > 0 else 0.0
+
+    @property
+    def spent(self) -> Sequence[Spent]:
+        return self._spent
+
+    @property
+    def spent_by_layer(self) -> Mapping[str, float]:
+        return self._spent_by_layer
 
     def _measure(self, steps: Mapping[str, Tensor], gains: Tensor) -> None:
         """See how the parts of this step add up, on samples other than those that steps are checked on."""
@@ -158,36 +171,39 @@ class BudgetedStep(Step):
         self._measurements += 1
         self._next_measurement = self._steps + _MEASURE_EVERY
 
-    def _move(self, steps: Mapping[str, Tensor], mix: Tensor, cost: float, furthest: float) -> None:
-        """Move the parts by multiples of `mix`, which costs `cost` at length 1, as far as the budget allows."""
+    def _move(self, steps: Mapping[str, Tensor], mix: Tensor, cost: float, gain: float, loss: float) -> float:
+        """Move along `mix`, of this cost and gain at length 1, as far as budget and loss allow; gives the length."""
         with torch.no_grad():
             before = {x.name: x.matrix(self.parameters) for x in self.layers}
         share = {x.name: k for part, k in zip(self.parts, mix.tolist(), strict=True) for x in part}
         for _ in range(_TRIES):
             # Spend the budget, but go no further than where the loss, were it linear, would be gone.
-            length = min(math.sqrt(2 * self.budget / (self.excess * cost)), furthest)
+            length = min(math.sqrt(2 * self.budget / (self.excess * cost)), loss / gain)
             for x in self.layers:
                 x.write(before[x.name] - length * share[x.name] * steps[x.name], self.parameters)
             seen = self.watch.quick_look(self.model)
             moved, total = self.watch.divergence(self._seen, seen), self.watch.divergence_from_original(seen)
             predicted = length**2 * cost / 2
             if self._allowed(moved, total):
-                self._spent, self._seen = total, seen
+                self._seen = seen
+                self._spent.append(Spent(loss, self.excess * predicted, moved, total))
                 self.excess = math.sqrt(self.excess * max(moved, _ROUNDING * self.budget) / predicted)
-                return
+                return length
             # Shorter by half at least. That the prediction was this wrong also calls for another measurement.
             self.excess = max(4 * self.budget, moved if math.isfinite(moved) else 16 * self.budget) / predicted
             self._next_measurement = self._steps
             self.taken_back += 1
         for x in self.layers:
             x.write(before[x.name], self.parameters)
+        return 0.0
 
     def _allowed(self, moved: float, total: float) -> bool:
         """The root of a KL is a length: a step goes, and adds, at most twice the length of its budget."""
         if not (math.isfinite(moved) and math.isfinite(total)):
             return False
         bound = 2 * math.sqrt(self.budget)
-        return math.sqrt(moved) <= bound and math.sqrt(total) - math.sqrt(self._spent) <= bound
+        before = self._spent[-1].total if self._spent else 0.0
+        return math.sqrt(moved) <= bound and math.sqrt(total) - math.sqrt(before) <= bound
 
     @torch.no_grad()
     def predicted_kl(self, original: nn.Module, edited: nn.Module) -> float:

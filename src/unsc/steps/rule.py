@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -37,6 +37,19 @@ class Guide(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Spent:
+    """What one step started from and cost, in nats."""
+
+    loss: float
+    """The forget loss of its batch, before it."""
+    predicted: float
+    """Change of retained predictions by the step alone."""
+    measured: float
+    total: float
+    """The change since the original, as measured after it."""
+
+
 class Step(ABC):
     """Changes a network's weights, in place, a batch at a time."""
 
@@ -44,6 +57,16 @@ class Step(ABC):
     """Whether each rank may be given its part of a batch, which may be empty, and makes the same step of all parts."""
     taken_back: int = 0
     """How many tries were taken back because they cost more than allowed."""
+
+    @property
+    def spent(self) -> Sequence[Spent]:
+        """Of each step that was made, if the rule predicts and measures what its steps cost."""
+        return ()
+
+    @property
+    def spent_by_layer(self) -> Mapping[str, float]:
+        """What all steps of a layer were predicted to cost by themselves, in nats."""
+        return {}
 
     @abstractmethod
     def __call__(self, batch: Batch, targets: Tensor) -> None:

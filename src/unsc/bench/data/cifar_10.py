@@ -50,7 +50,7 @@ DATA.add(
         presets={
             "paper": paper("allcnn", augmentation="crop-flip", width=0.5),
             "cpu": cpu("allcnn", augmentation="crop-flip", width=0.5, epochs=6),
-            "long": long("allcnn", augmentation="crop-flip", width=0.5, epochs=12),
+            "long": long("allcnn", augmentation="crop-flip", width=0.5, epochs=20),
         },
         forget=(3, 5, 4, 7, 2),
     )

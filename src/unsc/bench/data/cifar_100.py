@@ -49,7 +49,7 @@ DATA.add(
         presets={
             "paper": paper("resnet18", augmentation="crop-flip"),
             "cpu": cpu("resnet18", augmentation="crop-flip", width=0.25, epochs=6),
-            "long": long("resnet18", augmentation="crop-flip", width=0.25, epochs=16),
+            "long": long("resnet18", augmentation="crop-flip", width=0.25, epochs=30),
         },
         forget=tuple(torch.randperm(100, generator=torch.Generator().manual_seed(0))[:50].tolist()),
         at_once=10,

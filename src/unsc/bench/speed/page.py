@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
+from unsc.bench.marked import between
 from unsc.bench.speed.extrapolate import exponents, to_imagenet
 from unsc.bench.speed.plot import draw_growth
 from unsc.bench.speed.row import Line
@@ -41,9 +41,9 @@ def write_page(results: Path) -> list[Path]:
     rows = read_rows(folder)
     growth = [line for about, found in rows if about["row"] == "growth" for line in found]
     for page in pages:
-        text = _between("table", table, page.read_text())
+        text = between("table", table, page.read_text())
         if growth:
-            text = _between("growth", _growth(growth, rows), text)
+            text = between("growth", _growth(growth, rows), text)
         write_whole(page, lambda p, text=text: p.write_text(text))
     if growth:
         draw_growth(docs / "growth.png", growth)
@@ -55,11 +55,6 @@ def _growth(lines: list[Line], rows: list[tuple[dict[str, Any], list[Line]]]) ->
     picture = "![How time grows with each factor](growth.png)"
     large = [to_imagenet(about, found) for about, found in rows if "seconds_per_sample" in found[0].noted]
     return "\n\n".join([picture, exponents(lines), *(["\n".join(large)] if large else [])])
-
-
-def _between(mark: str, new: str, text: str) -> str:
-    begin, end = f"<!-- {mark} -->", f"<!-- end {mark} -->"
-    return re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n{new}\n{end}", text, flags=re.DOTALL)
 
 
 def _cells(about: dict[str, Any], line: Line) -> tuple[str, ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from statistics import mean, stdev
 
+from unsc.bench.marked import between
 from unsc.bench.steps.by_class import Row
 from unsc.bench.steps.run import RECORDS
 from unsc.errors import InvalidData
@@ -26,9 +26,7 @@ def write_page(results: Path) -> list[Path]:
         return []
     text = page.read_text()
     for path in sources:
-        begin, end = f"<!-- {path.stem} -->", f"<!-- end {path.stem} -->"
-        block = f"{begin}\n{_table(path)}\n{end}"
-        text = re.sub(f"{begin}.*?{end}", lambda _, block=block: block, text, flags=re.DOTALL)
+        text = between(path.stem, _table(path), text)
     write_whole(page, lambda p: p.write_text(text))
     return [page]
 

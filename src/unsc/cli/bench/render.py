@@ -21,6 +21,7 @@ def command(
     ] = None,
 ) -> None:
     """Make the tables and figures from the result files alone."""
+    from unsc.bench.claims import write_claims
     from unsc.bench.figures.shared.make import draw_all
     from unsc.bench.leaderboard import write_leaderboard
     from unsc.bench.speed.page import write_page as write_speed
@@ -34,6 +35,7 @@ def command(
         *draw_all(place),
         write_tables(place),
         *write_leaderboard(place),
+        *write_claims(place),
         *write_steps(place),
         *write_speed(place),
     ):  # the page shows the pictures

@@ -1,0 +1,104 @@
+"""The paper's rows beside ours: all of them, once, with the verdict that the rule gives."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unsc.bench.claims import FORGOTTEN, LEVEL, RETAINED, Claim, claims, write_claims
+from unsc.bench.experiments import ABLATION
+from unsc.bench.paper import Reported, data_sets, keys
+from unsc.bench.results import Result
+
+ROOT = Path(__file__).parents[2]
+ORIGINAL = Reported((90.0, 0.1), (80.0, 1.0))
+ROW = Reported((91.0, 0.1), (2.0, 1.0))
+
+
+def made(method: str, retain: float, forget: float, *, table: str = "table1", trial: int = 0, **more: Any) -> Result:
+    content = {
+        "config": {"forget_samples": more.get("samples")},
+        "settings": {"max_passes": more["passes"]} if "passes" in more else {},
+        "protocol": {"epochs": more.get("epochs", 6)},
+        "versions": {"unsc": "0.3.0"},
+        "measured": {"values": {}, "skipped": {}},
+    }
+    values = {"retain_test_acc": retain, "forget_test_acc": forget}
+    classes = tuple(range(more.get("classes", 1)))
+    return Result(table, more.get("data", "svhn"), method, trial, classes, values, None, 1.0, content)
+
+
+def claim(retain: float, forget: float, *, original: float = 90.0) -> Claim:
+    own = [made("salun", retain, forget)]
+    return Claim("table1", "svhn", "salun", ROW, ORIGINAL, own, [made("original", original, 80)])
+
+
+@pytest.mark.parametrize(
+    ("retain", "forget", "original", "verdict"),
+    [
+        (91.0, 2.0, 90.0, "reproduced"),
+        (91.0 + RETAINED, 2.0 + FORGOTTEN, 90.0, "reproduced"),
+        (88.0, 2.0, 87.0, "reproduced"),  # the gain counts, not the level
+        (92.1, 2.0, 90.0, "not reproduced: keeps more"),
+        (89.9, 4.1, 90.0, "not reproduced: keeps less, forgets less"),
+        (91.0, 54.0, 90.0, "not reproduced: forgets less"),
+        (85.9, 2.0, 89.9 - LEVEL, "not testable here: the original is at -5.1 points"),
+    ],
+)
+def test_the_rule(retain: float, forget: float, original: float, verdict: str) -> None:
+    assert claim(retain, forget, original=original).verdict() == verdict
+
+
+def test_what_was_not_run_is_said() -> None:
+    lacking = Claim("table1", "svhn", "salun", ROW, ORIGINAL, [], [])
+    assert lacking.verdict() == "not testable here: not run"
+    assert lacking.cells()[1:4] == ("91.00 (+1.00) / 2.00", "", "")
+
+
+def test_of_the_original_the_level_counts() -> None:
+    for retain, verdict in ((90.9, "reproduced"), (88.9, "not reproduced: a lower level")):
+        own = [made("original", retain, 80)]
+        assert Claim("table1", "svhn", "original", ORIGINAL, ORIGINAL, own, own).verdict() == verdict
+
+
+def test_gains_are_against_the_same_trial() -> None:
+    """Trials at 80 and 90 that both gain 1; against the mean of the originals they would gain 6 and -4."""
+    originals = [made("original", 80, 80), made("original", 90, 80, trial=1)]
+    own = [made("salun", 81, 2), made("salun", 91, 2, trial=1)]
+    found = Claim("table1", "svhn", "salun", ROW, ORIGINAL, own, originals)
+    assert found.gain.mean == 1 and found.gain.sd == 0 and found.cells()[3] == "n = 2"
+
+
+def test_every_row_of_the_papers_tables_is_there_once() -> None:
+    """Rows I, II and V of an ablation, and the first number of classes, are printed in its first table as well."""
+    found = list(claims([]))
+    rows = [(c.table, c.data, c.row) for c in found]
+    assert len(set(rows)) == len(rows)
+    several = sum(len(keys("multiclass", d, count)) for d in data_sets() for count in keys("multiclass", d)[1:])
+    assert len(rows) == sum(len(keys("table1", d)) for d in data_sets()) + 2 * len(data_sets()) + several
+
+
+def test_the_papers_method_is_shown_with_its_own_settings() -> None:
+    """From the ablation if it is there, and of the preset that was trained longest."""
+    short = [made("original", 95.5, 91), made("unsc_paper", 95.5, 50, passes=8, samples=1000)]
+    (row,) = [c for c in claims(short) if c.found and c.row == "unsc_paper"]
+    assert row.cells()[3] == "n = 1, 8 passes over 1,000 samples" and row.verdict() == "not reproduced: forgets less"
+    whole = [made("original", 95.5, 91, table="ablation"), made(ABLATION["V"][0], 95.7, 0, table="ablation", passes=25)]
+    (row,) = [c for c in claims([*short, *whole]) if c.found and c.row == "unsc_paper"]
+    assert row.cells()[3] == "n = 1, 25 passes over all samples" and row.verdict() == "reproduced"
+    longer = [made("original", 70, 60, data="svhn@paper", epochs=200)]
+    (row,) = [c for c in claims([*short, *longer]) if c.found and c.row == "original"]
+    assert row.cells()[2] == "70.0 / 60.0"
+
+
+@pytest.mark.skipif(not (ROOT / "results").exists(), reason="results are not part of this copy")
+def test_the_committed_results_give_the_committed_page(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "results", tmp_path / "results", ignore=shutil.ignore_patterns("*.png", "*.safetensors"))
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "paper.md"
+    page.write_text((ROOT / "docs" / "paper.md").read_text().replace("| cifar-10, all", "| changed"))
+    assert write_claims(tmp_path / "results") == [page]
+    assert page.read_text() == (ROOT / "docs" / "paper.md").read_text()
