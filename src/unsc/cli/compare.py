@@ -58,8 +58,15 @@ def command(
     )
     folder = out or default_folder("compare" if request == "classes" else f"compare-{request}", data)
     with watched(config, folder) as view:
-        shown = {"progress": view.progress, "done": view.done}
-        finished = compare(config, folder, jobs=jobs, cluster=cluster, overwrite=overwrite, **shown)
+        finished = compare(
+            config,
+            folder,
+            jobs=jobs,
+            cluster=cluster,
+            overwrite=overwrite,
+            progress=view.progress,
+            done=view.done,
+        )
     if not finished.measured:
         Console().print(f"All results are in {folder} already; nothing was left to do.", soft_wrap=True)
     show_results(write_report(finished, shlex.join(["unsc", *sys.argv[1:]])), Console())
