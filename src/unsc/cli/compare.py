@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -58,15 +59,8 @@ def command(
     )
     folder = out or default_folder("compare" if request == "classes" else f"compare-{request}", data)
     with watched(config, folder) as view:
-        finished = compare(
-            config,
-            folder,
-            jobs=jobs,
-            cluster=cluster,
-            overwrite=overwrite,
-            progress=view.progress,
-            done=view.done,
-        )
+        shown = partial(compare, progress=view.progress, done=view.done)
+        finished = shown(config, folder, jobs=jobs, cluster=cluster, overwrite=overwrite)
     if not finished.measured:
         Console().print(f"All results are in {folder} already; nothing was left to do.", soft_wrap=True)
     show_results(write_report(finished, shlex.join(["unsc", *sys.argv[1:]])), Console())
