@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import rank_tasks as tasks
 import torch
+from safetensors.torch import save_file
 
 from unsc import peers
 
@@ -152,17 +153,14 @@ def data():
     return TensorDataset(torch.eye(3)[labels] * 3 + torch.rand(90, 3, generator=generator), labels)
 
 def build():
-    model = nn.Linear(3, 3)
-    with torch.no_grad():
-        model.weight.copy_(4 * torch.eye(3))
-        model.bias.zero_()
-    return model
+    return nn.Linear(3, 3)
 """
 
 
 def test_torchrun_shares_a_command(tmp_path: Path) -> None:
     """One rank prints and writes; a command that is not shared is refused on all."""
     (tmp_path / "mine.py").write_text(MODULE)
+    save_file({"weight": 4 * torch.eye(3), "bias": torch.zeros(3)}, tmp_path / "mine.safetensors")
     source = Path(peers.__file__).parents[1]
     variables = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
 
@@ -172,7 +170,19 @@ def test_torchrun_shares_a_command(tmp_path: Path) -> None:
             [*launch, *words], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=300
         )
 
-    wanted = ["--model", "mine:build", "--data", "mine:data", "--classes", "2", "--out", "out", "--json"]
+    wanted = [
+        "--model",
+        "mine:build",
+        "--weights",
+        "mine.safetensors",
+        "--data",
+        "mine:data",
+        "--classes",
+        "2",
+        "--out",
+        "out",
+        "--json",
+    ]
     done = torchrun("forget", *wanted)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)  # once, not by each rank

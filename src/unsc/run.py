@@ -155,7 +155,8 @@ def _head(
     """The head whose outputs are to be settled or dropped afterwards; None if that is not done."""
     if not (options.drop_outputs or options.step.settles):
         return None
-    head = editable_head(original, layers, samples.retain_check[0])
+    first = samples.retain_check[0]
+    head = editable_head(original, layers, first[torch.arange(min(4, len(first)))])
     return check_droppable(head, request) if options.drop_outputs else head
 
 
