@@ -24,7 +24,7 @@ CORE = (
     ("datasets", "logits", "streams"),
     ("loading",),
     ("layers",),
-    ("models", "features", "coverage"),
+    ("models", "features", "coverage", "layout"),
     ("moments", "collect", "ranks"),
     ("request", "looks", "duplicates"),
     ("targets",),

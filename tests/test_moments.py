@@ -166,3 +166,18 @@ def test_trace_and_quadratic_form_match_their_definitions(blocks: list[Tensor], 
     energies = [(d @ r.T).norm() ** 2 for d, r in zip(matrix, rows, strict=True)]
     close(moment.quadratic(matrix), torch.stack(energies))
     close(moment.trace(), torch.stack([r.norm() ** 2 for r in rows]))
+
+
+@pytest.mark.parametrize("rows", [60, 400])
+def test_leading_eigenpairs_are_those_of_the_whole_spectrum(rows: int) -> None:
+    """Whether rows are kept or summed up: values to a thousandth, and vectors that hold as much of the moment."""
+    generator = torch.Generator().manual_seed(0)
+    found = torch.randn(2, rows, 120, generator=generator) * torch.logspace(0, -3, 120)
+    moment = Moment(2, 120).update(found)
+    values, vectors = moment.leading(12)
+    wanted, _ = moment.spectrum()
+    assert vectors.shape == (2, 120, 12)
+    torch.testing.assert_close(values, wanted[:, :12], rtol=1e-3, atol=0)
+    torch.testing.assert_close(vectors.mT @ vectors, torch.eye(12).double().expand(2, 12, 12), rtol=0, atol=1e-5)
+    held = (found.double() @ vectors).square().sum(dim=1)
+    torch.testing.assert_close(held, wanted[:, :12], rtol=1e-3, atol=0)

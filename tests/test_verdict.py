@@ -17,7 +17,7 @@ from unsc.bench.networks import digits_cnn
 from unsc.errors import NotForgotten, NotForgottenWarning
 from unsc.looks import Known, Look
 from unsc.request import Request
-from unsc.targets import Away, Lowered, TargetRule, Unseen
+from unsc.targets import Away, Lowered, TargetRule, Unseen, scores_of
 from unsc.verdict import Status, judge, judge_records, was_known
 
 
@@ -71,13 +71,13 @@ def test_knowing_is_more_than_calling_everything_so() -> None:
     nn.init.zeros_(constant.weight)
     with torch.no_grad():
         constant.bias.copy_(torch.tensor([0.0, 0.0, 1.0]))
-    retained = [Batch(torch.randn(40, 2), torch.zeros(40, dtype=torch.long))]
-    assert not was_known(constant, Request(3, (2,)), Known(40, 40), retained)
+    retained = Batch(torch.randn(40, 2), torch.zeros(40, dtype=torch.long))
+    assert not was_known(Request(3, (2,)), Known(40, 40), scores_of(constant, retained))
     by_first = nn.Linear(2, 3, bias=False)
     with torch.no_grad():
         by_first.weight.copy_(torch.tensor([[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))  # class 0 or 2 by the sign
-    retained = [Batch(-torch.ones(40, 2), torch.zeros(40, dtype=torch.long))]
-    assert was_known(by_first, Request(3, (2,)), Known(40, 40), retained)
+    retained = Batch(-torch.ones(40, 2), torch.zeros(40, dtype=torch.long))
+    assert was_known(Request(3, (2,)), Known(40, 40), scores_of(by_first, retained))
 
 
 def look(hits: int, distance: float) -> Look:

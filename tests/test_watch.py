@@ -143,6 +143,12 @@ def test_a_decision_on_few_samples_is_the_one_on_all(factor: float) -> None:
     assert (watch.kl_against(network(1), factor * exact).mean > factor * exact) == (factor < 1)
 
 
+def test_a_look_that_was_taken_is_not_taken_again() -> None:
+    watch, moved = Watch(network(), many(), ALL, quick=32), network(1)
+    assert watch.kl_against(moved, 1e9, watch.quick_look(moved)) == watch.kl_against(moved, 1e9)
+    assert watch.kl_against(network(2), 1e9, watch.first_look()).mean == 0
+
+
 def test_a_broken_network_is_not_looked_at_twice() -> None:
     broken = network()
     with torch.no_grad():
@@ -179,6 +185,19 @@ def test_drift_is_the_relative_norm_of_what_moved() -> None:
         last = (moved[3](hidden) - original[3](hidden)).norm() / original[3](hidden).norm()
     assert found == pytest.approx({"0": conv.item(), "3": last.item()}, rel=1e-9)
     assert drift(original, original, find_layers(original).layers, data) == {"0": 0.0, "3": 0.0}
+
+
+def test_drift_of_many_rows_is_that_of_some_drawn_evenly() -> None:
+    """A convolution with 30,000 positions: within a twentieth of the ratio over all of them."""
+    torch.manual_seed(0)
+    original = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten()).eval()
+    moved = copy.deepcopy(original)
+    with torch.no_grad():
+        moved.get_parameter("0.weight").add_(0.1 * torch.randn(2, 1, 3, 3))
+        data = Batch(torch.randn(8, 1, 64, 64) * torch.linspace(0, 2, 64), torch.zeros(8, dtype=torch.long))
+        exact = (moved(data.inputs) - original(data.inputs)).norm() / original(data.inputs).norm()
+    found = drift(original, moved, find_layers(original).layers, [data])
+    assert found["0"] == pytest.approx(exact.item(), rel=0.05)
 
 
 def test_drift_of_a_layer_that_gives_nothing_is_zero() -> None:

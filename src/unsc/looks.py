@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from unsc.batches import HasSamples
 from unsc.logits import shared_logits
 
-_PIECE = 64
+_PIECE = 32
 """Samples to look at before asking whether more are needed."""
 
 

@@ -94,7 +94,7 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
             if outcome.steps % _CHECK_EVERY and not last:
                 continue
             look = look_until(model, *checked, partial(goal.refuted, total=len(checked[0])))
-            check = _check(look, task.watch.kl_against(model, schedule.max_kl), outcome.steps)
+            check = _check(look, task.watch.kl_against(model, schedule.max_kl, step.seen), outcome.steps)
             outcome.history.append(check)
             if isinstance(advance, Shows):
                 advance.show(forget_acc=check.forget_acc, retained_kl=check.retained_kl)

@@ -7,7 +7,7 @@ reduce by a sum. Chunks are multiplied in the rows' own precision, unless told o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,6 +16,9 @@ from torch import Tensor
 from unsc import peers
 from unsc.errors import InvalidData, listing
 from unsc.layers import Layer
+
+_MORE, _ITERATIONS = 32, 2
+"""Directions that a search for leading eigenvectors takes beyond those wanted, and how often it is repeated."""
 
 
 class Moment:
@@ -134,6 +137,19 @@ class Moment:
             return (left @ factor.mT) @ (right @ factor.mT).mT
         return left @ (self.dense() @ right.mT)
 
+    def leading(self, count: int) -> tuple[Tensor, Tensor]:
+        """The largest `count` eigenvalues, as `spectrum` gives them: to float32's precision, in a fraction of its time.
+
+        The sum of the others is at most what the trace leaves.
+        """
+        more = min(count + _MORE, self.columns)
+        start = torch.randn(self.groups, self.columns, more, generator=torch.Generator().manual_seed(0))
+        if self._sum is not None:
+            dense = self.dense().float()
+            return _leading_of(lambda basis: dense @ basis, start.to(dense), count)
+        rows = torch.cat(self._rows, dim=1).float()
+        return _leading_of(lambda basis: rows.mT @ (rows @ basis), start.to(rows), count)
+
     def spectrum(self) -> tuple[Tensor, Tensor]:
         """Eigenvalues (groups, m), descending and at least 0, and eigenvectors (groups, columns, m), in float64.
 
@@ -148,6 +164,17 @@ class Moment:
             return values, vectors
         scale = torch.where(values > 0, values.clamp(min=1e-300).rsqrt(), 0.0)
         return values, factor.mT @ vectors * scale[:, None, :]
+
+
+def _leading_of(apply: Callable[[Tensor], Tensor], start: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Leading eigenpairs by subspace iteration from `start` (groups, columns, more), and Rayleigh and Ritz's method."""
+    basis = torch.linalg.qr(apply(start))[0]
+    for _ in range(_ITERATIONS):
+        basis = torch.linalg.qr(apply(basis))[0]
+    inside = basis.mT @ apply(basis)
+    values, turns = torch.linalg.eigh(((inside + inside.mT) / 2).double())
+    vectors = basis @ turns.to(basis.dtype)
+    return values.flip(-1)[:, :count].clamp(min=0), vectors.flip(-1)[..., :count].double()
 
 
 def precise(layers: Iterable[Layer]) -> dict[str, Moment]:

@@ -19,6 +19,7 @@ from unsc.dropped import DroppedOutputs
 from unsc.features import Head
 from unsc.history import Past, gone_by
 from unsc.layers import Layer, parameters_of
+from unsc.layout import channels_last
 from unsc.logits import OfOutput, shared_logits
 from unsc.loop import Outcome, run_loop
 from unsc.measures import measure_records, worth_it
@@ -117,6 +118,8 @@ def carry_out(
 ) -> Forgotten:
     """Run the loop on a copy of the user's `model`, under a guide, and measure the result."""
     original = working_copy(model, logits=logits) if original is None else original
+    if options.step.any_layout:
+        channels_last(original, samples.retain_check[0])
     layers, frozen = editable_layers(original, samples.retain_check[0], parameters=options.parameters)
     head = _head(original, layers, samples, request, options)
     watch = Watch(original, samples.retain_check, request.kept)
@@ -131,6 +134,7 @@ def carry_out(
     inner, rewrap = unwrapped(model)
     result = _edited(inner, working, layers)
     final = working_copy(result, logits=logits)
+    channels_last(final, samples.retain_check[0])
     reached = scores_of(final, samples.forget_check)
     if request.kind == "records" and not worth_it(task, final, reached, options.least_gain):
         outcome, result = replace(outcome, stopped="undone"), _edited(inner, working, ())
@@ -192,7 +196,7 @@ def _measure(
         told = promise_on_records(rule, step_name, status, stopped, records), note_on_records(stopped, records)
     else:
         records = None
-        status = judge(was_known(task.original, request, before.known, task.samples.retain_check), after.known)
+        status = judge(was_known(request, before.known, task.watch.original), after.known)
         told = promise(request, status, stopped, before.known, after.known), note_on_classes(stopped, after.known)
     return RunMetrics(
         request=request.kind,

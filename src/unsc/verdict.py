@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from unsc.batches import Batch, join
 from unsc.looks import Known, Look
 from unsc.request import Request
-from unsc.targets import Near, Scores, TargetRule, scores_of
+from unsc.targets import Near, Scores, TargetRule
 
 Status: TypeAlias = Literal["forgotten", "not forgotten", "not known", "not verified"]
 """`not known`: the network did not know the class, or the records better than unseen samples, to begin with, so that
@@ -23,21 +20,18 @@ FORGOTTEN = 1.0
 """Percent of held-out samples that may still be classified as before."""
 _SURE = 2.326
 """One-sided 99 % point of the standard normal distribution."""
-_COMPARED = 512
 _POINTS = 10.0
 
 
-def was_known(original: nn.Module, request: Request, ours: Known, retained: Sequence[Batch]) -> bool:
-    """Whether the original network tells samples of classes to forget, of which it knows `ours`, from others at all.
+def was_known(request: Request, ours: Known, retained: Scores) -> bool:
+    """Whether a network tells samples of classes to forget, of which it knows `ours`, from others at all.
 
     It calls them by a class to forget more often than it calls retained samples so, by ten points at least and beyond
     chance (a test of two shares at 1 %), and it is right on retained samples more often than guessing would be. An
     untrained network is not; one that has forgotten already calls neither so.
     """
-    some = join(retained)[torch.arange(min(_COMPARED, sum(map(len, retained))))]
-    scores = scores_of(original, some)
-    others = _called(scores, request.removed(scores.labels))
-    right = _called(scores, F.one_hot(scores.labels, request.num_classes).bool())
+    others = _called(retained, request.removed(retained.labels))
+    right = _called(retained, F.one_hot(retained.labels, request.num_classes).bool())
     guessed = Known(right.n, right.n * request.num_classes)
     return _exceeds(ours, others, by=_POINTS) and _exceeds(right, guessed, by=0.0)
 

@@ -18,15 +18,18 @@ from torch import Tensor, nn
 
 from unsc import peers
 from unsc.batches import Batch
-from unsc.layers import Layer, observe
+from unsc.collect import draw_evenly
+from unsc.layers import Draw, Layer, observe
 from unsc.logits import check_logits, logits_of, shared_logits
 from unsc.memory import in_pieces
+from unsc.targets.scores import Scores
 
 _UNCERTAINTY = 0.1
 """Softened predictions p have a mean of `1 - sum p**2` of at least this."""
 
 
-_DRIFT_SAMPLES = 512
+_DRIFT_SAMPLES, _DRIFT_ROWS = 256, 4096
+"""Samples that drift is measured on, and how many rows of each layer are drawn from a batch of them."""
 _SURE = 3.0
 """A mean that is this many standard errors away from a limit is on its own side of it."""
 
@@ -53,7 +56,7 @@ class Estimate:
 class Watch:
     """Retained predictions of the original network, to hold later ones against."""
 
-    def __init__(self, model: nn.Module, retained: Sequence[Batch], kept: Tensor, *, quick: int = 128) -> None:
+    def __init__(self, model: nn.Module, retained: Sequence[Batch], kept: Tensor, *, quick: int = 64) -> None:
         """`model` is the original; `kept` (classes,) is true for classes that stay; `quick` samples serve each step."""
         # With a single class left, predictions over the classes that stay cannot change: watch them all.
         kept = kept if int(kept.sum()) > 1 else torch.ones_like(kept)
@@ -63,6 +66,8 @@ class Watch:
             logits = [shared_logits(model, b) for b in self.batches]
         for part in logits:
             check_logits(part)
+        self.original = Scores(torch.cat(logits), torch.cat([b.labels for b in self.batches]))
+        """What the original network says of all samples."""
         self._logits = [part[:, self.kept].float() for part in logits]
         self.temperature = softening(torch.cat(self._logits))
         self._quick = max(1, -(-quick // max(len(self.batches[0]), 1)))
@@ -78,9 +83,13 @@ class Watch:
         """Mean softened divergence of `model` from the original; NaN if its predictions are not finite."""
         return self._estimate(model, len(self.batches)).mean
 
-    def kl_against(self, model: nn.Module, limit: float) -> Estimate:
-        """The same on as many samples as it takes to tell whether it is beyond a `limit` in nats."""
-        values = self._divergences(model, 0, self._quick)
+    def kl_against(self, model: nn.Module, limit: float, seen: Tensor | None = None) -> Estimate:
+        """The same on as many samples as it takes to tell whether it is beyond a `limit` in nats.
+
+        `seen` is a quick look at the model, if there was one.
+        """
+        seen = self.quick_look(model) if seen is None else seen
+        values = self._between(self.first_look(), seen)
         for i in range(self._quick, len(self.batches)):
             if Estimate.of(values).decides(limit):
                 break
@@ -91,13 +100,17 @@ class Watch:
         """Softened log-probabilities (n, kept classes) of the samples that serve each step."""
         return self._log_probabilities(model, 0, self._quick)
 
+    def first_look(self) -> Tensor:
+        """What a quick look at the original network saw."""
+        return self._original(0, self._quick)
+
     def divergence(self, before: Tensor, after: Tensor) -> float:
         """Mean divergence in nats between two looks at the same samples."""
         return _not_negative(Estimate.of(self._between(before, after))).mean
 
     def divergence_from_original(self, seen: Tensor) -> float:
         """Mean divergence in nats of a quick look from the original's."""
-        return self.divergence(self._original(0, self._quick), seen)
+        return self.divergence(self.first_look(), seen)
 
     def another(self, i: int) -> Batch:
         """The i-th batch that a quick look does not take, over and over; any batch if it takes all."""
@@ -145,7 +158,7 @@ def drift(
     """How far each layer's outputs moved on retained rows (Theorem 1, measured), relative to their size.
 
     `||R (W - W0).T|| / ||R W0.T||` in Frobenius norm, with R the rows that `retained` has in the original network: its
-    first batches, up to 512 samples, since a ratio of sums over all their rows is steady long before.
+    first batches, 256 samples at least, and of many rows some drawn evenly, since a ratio of sums is steady early.
     """
     layers = tuple(layers)
     before, after = dict(original.named_parameters()), dict(model.named_parameters())
@@ -164,8 +177,14 @@ def drift(
         for name, pair in own.items():
             sums[name] = [a + b for a, b in zip(sums[name], pair, strict=True)]
 
-    with observe(original, layers, receive):
-        for batch in peers.mine(_first(retained, _DRIFT_SAMPLES)):
+    generator = torch.Generator()
+
+    def draw(layer: Layer, rows: int) -> Draw | None:
+        return draw_evenly(rows, _DRIFT_ROWS, generator)
+
+    with observe(original, layers, receive, draw=draw):
+        for number, batch in peers.mine(enumerate(_first(retained, _DRIFT_SAMPLES))):
+            generator.manual_seed(number)
             for _ in in_pieces(len(batch), len(batch), partial(forward, batch)):
                 pass
     found = {name: peers.total_of(*pair) for name, pair in sums.items()}

@@ -221,7 +221,7 @@ def test_wide_layers_are_solved_on_the_rank_of_the_gradient() -> None:
     gradient = torch.randn(1, 870, 20, generator=generator) @ (torch.randn(1, 20, 880, generator=generator) * scale)
     held_out = Moment(1, 880).update(others)
     made = choose_damping(curvature_of(rows), gradient, held_out, 100)
-    found = made.solve(gradient.double())
+    found = made.solve(gradient.double(), 20)
     a = rows[0].double().T @ rows[0].double() / 300 + made.damping * torch.eye(880, dtype=torch.float64)
     wanted = torch.linalg.solve(a, gradient[0].double().T).T / made.sensitivity
     assert (found[0].double() - wanted).norm() < 1e-5 * wanted.norm()

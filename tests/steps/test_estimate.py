@@ -72,20 +72,20 @@ def counted(task: Task) -> list[int]:
 
 
 def test_enough_samples_are_not_added_to() -> None:
-    """Seven columns are known well from 150 samples: twice as many buy nothing more, and the rest stays unread."""
+    """Seven columns are known well from 150 samples: four times as many buy nothing more, and the rest stays unread."""
     task, gradients = task_of(fit=3000)
     seen = counted(task)
     made = estimate(task, gradients, replace(SPARING, samples=150, sensitivity_samples=16))
-    assert made.samples == 300
-    assert seen[0] == 300 + 16
+    assert made.samples == 600
+    assert seen[0] == 600 + 16
 
 
 def test_samples_are_added_while_they_buy_more() -> None:
-    """A hundred columns of unlike size are not known from 16 samples, nor from 32."""
+    """A hundred columns of unlike size are not known from 16 samples, nor from 64."""
     task, gradients = task_of(columns=100, spread=2.0, fit=3000)
     made = estimate(task, gradients, replace(SPARING, samples=16))
     assert made.samples > 64
-    assert estimate(task, gradients, replace(SPARING, samples=16, improvement=1e9)).samples == 32
+    assert estimate(task, gradients, replace(SPARING, samples=16, improvement=1e9)).samples == 64
 
 
 @pytest.mark.parametrize("fit", [40, 600])

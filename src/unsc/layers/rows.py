@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from unsc.layers.layer import Layer, Use
@@ -83,9 +82,13 @@ class Strided(Rows):
         return chosen.flip(self.flipped) if self.flipped else chosen
 
     def drawn(self, chosen: Tensor) -> Tensor:
-        index = torch.unravel_index(chosen.to(self.view.device), self.view.shape[self.along :])
+        index: list[Tensor] = []
+        left = chosen.to(self.view.device)
+        for size in reversed(self.view.shape[self.along :]):
+            index.insert(0, left % size)
+            left = left // size
         # Only the entries of the chosen rows are read: the view of all patches is never written out.
-        found = self.view[(slice(None),) * self.along + index]
+        found = self.view[(slice(None),) * self.along + tuple(index)]
         return found.flip(self.flipped) if self.flipped else found
 
 

@@ -38,8 +38,13 @@ _ROUNDING = 1e-6
 """A forget loss in nats that float32 cannot tell from 0; it may even be negative."""
 _FEWEST_STEPS = 64
 """Small requests take more passes, so that their steps are not too few for the budget of each."""
-_MEASURE_EVERY = 8
-"""Steps until it is measured anew how layers add up."""
+_MEASURE_EVERY, _AGREE = 8, 2.0
+"""Steps until it is measured anew how layers add up, at first. While steps cost what was predicted, up to this factor,
+each time takes twice as long to come."""
+_MEASURED_ON = 32
+"""Samples that it is measured on."""
+_TELLING = 0.01
+"""Share of the budget from which on the cost of a step tells how good its prediction was, not how float32 rounds."""
 _PROBE, _TOO_FAR = 0.1, 4.0
 """What a part is moved by to see its effect, and what is too much for that, in budgets."""
 
@@ -49,6 +54,7 @@ class BudgetedRule(StepRule[RetainedCurvature]):
     """Steps that each spend a budget of retained prediction change."""
 
     name: ClassVar[str] = "budgeted"
+    any_layout: ClassVar[bool] = True
     guides: ClassVar[tuple[type, ...]] = (RetainedCurvature,)
     targets: ClassVar[Targets] = "soft"
     max_kl: ClassVar[float] = 0.1
@@ -70,7 +76,7 @@ class BudgetedRule(StepRule[RetainedCurvature]):
         return BudgetedStep(model, task.layers, guide, task.watch, budget=self.budget)
 
 
-_DAMPING_SAMPLES, _AT_ONCE = 256, 64
+_DAMPING_SAMPLES, _AT_ONCE = 128, 64
 """Forgotten samples whose gradient the damping is chosen for, and how many of them are in one backward pass."""
 
 
@@ -123,14 +129,14 @@ class BudgetedStep(Step):
         """Measured over predicted cost of the steps so far, beyond what `together` says; recent ones count most."""
         self._spent: list[Spent] = []
         self._spent_by_layer = dict.fromkeys((x.name for x in layers), 0.0)
-        self._seen = watch.quick_look(model)
-        self._next_measurement, self._measurements = 0, 0
+        self._seen = self.seen = watch.first_look()
+        self._next_measurement, self._measurements, self._interval = 0, 0, _MEASURE_EVERY
         self._steps = 0
 
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step on samples and their target distributions (n, classes)."""
         loss, gradients = forget_gradients(self.model, self.layers, batch, targets)
-        steps = {name: self.curvature.layers[name].solve(g) for name, g in gradients.items()}
+        steps = {name: self.curvature.layers[name].solve(g, len(batch)) for name, g in gradients.items()}
         # b tr(D (A + damping I) D.T) of the unit step is <G, D>: what it is predicted to cost is what it gains.
         alone = {name: (gradients[name] * step).sum().item() for name, step in steps.items()}
         gains = torch.tensor([sum(alone[x.name] for x in part) for part in self.parts], dtype=torch.float64)
@@ -158,6 +164,9 @@ class BudgetedStep(Step):
     def _measure(self, steps: Mapping[str, Tensor], gains: Tensor) -> None:
         """See how the parts of this step add up, on samples other than those that steps are checked on."""
         batch = self.watch.another(self._measurements)
+        batch = batch[torch.arange(min(_MEASURED_ON, len(batch)))]
+        agreed = self._measurements > 0 and 1 / _AGREE <= self.excess <= _AGREE
+        self._interval = 2 * self._interval if agreed else _MEASURE_EVERY
         lengths = (2 * _PROBE * self.budget / (self.together.excess * gains).clamp(min=1e-30)).sqrt()
         for _ in range(_TRIES):
             changes = effects(self.model, self.parts, steps, lengths.tolist(), batch, self.watch)
@@ -169,7 +178,7 @@ class BudgetedStep(Step):
                 break
             lengths = torch.where(sound, lengths, 0.1 * lengths)
         self._measurements += 1
-        self._next_measurement = self._steps + _MEASURE_EVERY
+        self._next_measurement = self._steps + self._interval
 
     def _move(self, steps: Mapping[str, Tensor], mix: Tensor, cost: float, gain: float, loss: float) -> float:
         """Move along `mix`, of this cost and gain at length 1, as far as budget and loss allow; gives the length."""
@@ -180,14 +189,15 @@ class BudgetedStep(Step):
             # Spend the budget, but go no further than where the loss, were it linear, would be gone.
             length = min(math.sqrt(2 * self.budget / (self.excess * cost)), loss / gain)
             for x in self.layers:
-                x.write(before[x.name] - length * share[x.name] * steps[x.name], self.parameters)
+                x.write(torch.sub(before[x.name], steps[x.name], alpha=length * share[x.name]), self.parameters)
             seen = self.watch.quick_look(self.model)
             moved, total = self.watch.divergence(self._seen, seen), self.watch.divergence_from_original(seen)
             predicted = length**2 * cost / 2
             if self._allowed(moved, total):
-                self._seen = seen
+                self._seen = self.seen = seen
                 self._spent.append(Spent(loss, self.excess * predicted, moved, total))
-                self.excess = math.sqrt(self.excess * max(moved, _ROUNDING * self.budget) / predicted)
+                if predicted >= _TELLING * self.budget:
+                    self.excess = math.sqrt(self.excess * max(moved, _ROUNDING * self.budget) / predicted)
                 return length
             # Shorter by half at least. That the prediction was this wrong also calls for another measurement.
             self.excess = max(4 * self.budget, moved if math.isfinite(moved) else 16 * self.budget) / predicted

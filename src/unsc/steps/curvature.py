@@ -37,8 +37,11 @@ _KIND, _FORMER_KIND = "retained_curvature", "retained_metric"
 
 _PROBES, _SAME = 8, 1e-5
 """Random vectors that check whether a matrix was factored, and what they may miss of its norm."""
-_STEP_RANK, _FIRST_RANK = 160, 288
-"""Gradients of linear layers have at most the rank of their samples: 128 for a step, 256 where a damping is chosen."""
+_FIRST_RANK = 144
+"""Gradients of linear layers have at most the rank of their samples: 128 where a damping is chosen."""
+_MANY, _LEADING = 1024, 512
+"""Rows and columns beyond which a layer's curvature is that of its leading eigenvectors, and how many these are. In
+layers so wide the others hold a few thousandths of the rows' energy, and the damping speaks for them."""
 
 
 def thin_factors(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor] | None:
@@ -81,9 +84,9 @@ class LayerCurvature:
         values, vectors = (t.to(device=device, dtype=dtype) for t in (self.values, self.vectors))
         return replace(self, values=values, vectors=vectors)
 
-    def solve(self, gradient: Tensor) -> Tensor:
-        """`G (b (A + damping I))^-1` for G (groups, outputs, columns)."""
-        thin = thin_factors(gradient, _STEP_RANK)
+    def solve(self, gradient: Tensor, rank: int | None = None) -> Tensor:
+        """`G (b (A + damping I))^-1` for G (groups, outputs, columns), which may be known to have a low `rank`."""
+        thin = None if rank is None else thin_factors(gradient, rank + _PROBES)
         # The gradient of a wide linear layer has the rank of its batch: the inverse acts on that many rows.
         return self._solve(gradient) if thin is None else thin[0] @ self._solve(thin[1])
 
@@ -160,7 +163,8 @@ def curvature_of(
     fitted: Moment, held_out: Moment, samples: tuple[int, int], sensitivity: float, gradient: Tensor
 ) -> tuple[LayerCurvature, float]:
     """That of one layer, and what its first step buys for its held-out cost."""
-    values, vectors = fitted.spectrum()
+    wide = min(fitted.count, fitted.columns) > _MANY
+    values, vectors = fitted.leading(_LEADING) if wide else fitted.spectrum()
     found = LayerCurvature((values / samples[0]).float(), vectors.float(), sensitivity, 0.0)
     return best_damping(found, gradient, held_out, samples[1])
 

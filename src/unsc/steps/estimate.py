@@ -3,7 +3,7 @@
 The moment of all retained data is wanted, not that of each class, so the number of samples does not grow with the
 number of classes: they are taken from all classes in turn. Whether they were enough, other samples tell. A poor
 estimate does not show in what it predicts, since the damping makes up for it, but in steps that buy less: as long as
-twice the samples buy a layer's first step clearly more forgetting for its cost, twice as many are taken for it.
+four times the samples buy a layer's first step clearly more forgetting for its cost, four times as many are taken.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from unsc.task import BATCH, RetainFit, Task
 class Effort:
     """How much of the retained data to look at."""
 
-    samples: int = 512
-    """Samples to fit at first, of all classes together; each layer takes twice as many at least."""
+    samples: int = 256
+    """Samples to fit at first, of all classes together; each layer takes four times as many at least."""
     check_samples: int = 256
     """Other samples that the damping is chosen on."""
-    sensitivity_samples: int = 512
+    sensitivity_samples: int = 128
     rows_per_column: int | None = 16
     """Rows that a moment is made from, for each of its columns; None for all."""
-    improvement: float = 1.1
-    """Times more forgetting for its cost that twice the samples must buy, for yet more to be taken."""
+    improvement: float = 1.5
+    """Times more forgetting for its cost that four times the samples must buy, for yet more to be taken."""
 
 
 SPARING = Effort()
@@ -47,8 +47,8 @@ EVERYTHING = Effort(samples=1 << 62, check_samples=1 << 62, rows_per_column=None
 _SENSITIVITY_BATCH = 16
 _FIT, _CHECK, _LABELS = range(3)
 """Streams of random numbers: rows of samples to fit and to check, and labels that are drawn for gradients."""
-_WORTH_A_LOOK = 1.25
-"""Times more samples that must be left for another estimate: it costs as much as the last one."""
+_MORE, _WORTH_A_LOOK = 4, 1.25
+"""Times more samples that another estimate takes, and that must be left for it: it costs as much as the last one."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def estimate(
         if not doubtful or len(order.labels) < _WORTH_A_LOOK * goal:
             return RetainedCurvature({x.name: made[x.name] for x in task.layers}, goal)
         bought |= now
-        seen, goal = goal, min(2 * goal, len(order.labels))
+        seen, goal = goal, min(_MORE * goal, len(order.labels))
         with progress("moments", goal - seen) as advance:
             moments.add(doubtful, order.read(fit, seen, goal), goal - seen, advance)
 

@@ -36,6 +36,7 @@ class PaperRule(StepRule[NullSpace | NullSpaces]):
     """SGD in the null space of what stays."""
 
     name: ClassVar[str] = "paper"
+    any_layout: ClassVar[bool] = True
     guides: ClassVar[tuple[type, ...]] = (NullSpace, NullSpaces)
     preparing: ClassVar[tuple[str, ...]] = ("energy", "merge_energy")
     targets: ClassVar[Targets] = "hard"

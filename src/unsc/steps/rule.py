@@ -57,6 +57,8 @@ class Step(ABC):
     """Whether each rank may be given its part of a batch, which may be empty, and makes the same step of all parts."""
     taken_back: int = 0
     """How many tries were taken back because they cost more than allowed."""
+    seen: Tensor | None = None
+    """What `Watch.quick_look` saw after the last step, for a rule that looks after each."""
 
     @property
     def spent(self) -> Sequence[Spent]:
@@ -89,6 +91,8 @@ class StepRule(ABC, Generic[G]):
     """What kinds of guide its steps can be confined by."""
     preparing: ClassVar[tuple[str, ...]] = ()
     """Options that only matter while the guide is made."""
+    any_layout: ClassVar[bool] = False
+    """Whether its steps take weights however they lie in memory, so that convolutions may be laid out for speed."""
     targets: ClassVar[Targets]
     """Where samples of forgotten classes go unless the user says otherwise."""
     record_targets: ClassVar[Targets] = "unseen"

@@ -54,7 +54,7 @@ def effects(
     for part, length in zip(parts, lengths, strict=True):
         before = {x.name: x.matrix(parameters) for x in part}
         for x in part:
-            x.write(before[x.name] - length * steps[x.name], parameters)
+            x.write(torch.sub(before[x.name], steps[x.name], alpha=length), parameters)
         moved = (shared_logits(model, batch) - logits)[:, watch.kept].double() / length
         for x in part:
             x.write(before[x.name], parameters)

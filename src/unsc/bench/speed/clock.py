@@ -15,6 +15,7 @@ from unsc.batches import Batch
 from unsc.bench.training.images import images_of
 from unsc.bench.training.protocol import Protocol
 from unsc.bench.training.run import TrainingRun
+from unsc.layout import channels_last
 from unsc.logits import logits_of
 from unsc.models import working_copy
 
@@ -50,6 +51,7 @@ def epoch_seconds(model: nn.Module, train: TensorDataset, protocol: Protocol, *,
 def sgd_seconds(model: nn.Module, batch: Batch, *, repeats: int) -> float:
     """A plain SGD step on a batch: forward, backward, update; the mean over so many after one other."""
     copy = working_copy(model)
+    channels_last(copy, batch)  # as ours are
     optimizer = torch.optim.SGD(copy.parameters(), lr=1e-4)
 
     def step() -> None:

@@ -32,8 +32,8 @@ class Place:
     """The data sets' files."""
     resnet20: Path | None = None
     """Weights of a ResNet-20 for CIFAR-10: the public resnet20-12fca82f.th."""
-    resnet20_100: Path | None = None
-    """Weights of a ResNet-20 with 100 outputs for CIFAR-100."""
+    resnet18_100: Path | None = None
+    """Weights of a ResNet-18 of width 0.25 with 100 outputs for CIFAR-100."""
     alexnet: Path | None = None
     """Weights of the paper's AlexNet for FashionMNIST; without them it is trained for one epoch."""
     progress: Progress = quiet
@@ -44,16 +44,21 @@ class Place:
         return load(name, self.folder)
 
     def network(self, name: str) -> nn.Module:
-        """A trained network: `resnet20`, `resnet20-100` or `alexnet`, in evaluation mode."""
+        """A trained network: `resnet20`, `resnet18-100` or `alexnet`, in evaluation mode."""
         if name == "alexnet":
             return self._alexnet()
-        path, classes, option = {
-            "resnet20": (self.resnet20, 10, "--checkpoint"),
-            "resnet20-100": (self.resnet20_100, 100, "--cifar-100"),
+        path, model, what, option = {
+            "resnet20": (self.resnet20, networks.ResNet20(10), "a ResNet-20 with 10 outputs", "--checkpoint"),
+            "resnet18-100": (
+                self.resnet18_100,
+                networks.ResNet18(100, width=0.25),
+                "a ResNet-18 of width 0.25 with 100 outputs",
+                "--cifar-100",
+            ),
         }[name]
         if path is None:
-            raise Missing(f"needs weights of a ResNet-20 with {classes} outputs: give {option} FILE")
-        return _with_weights(networks.ResNet20(classes), path)
+            raise Missing(f"needs weights of {what}: give {option} FILE")
+        return _with_weights(model, path)
 
     def _alexnet(self) -> nn.Module:
         kept = self.alexnet or self.cache / "alexnet-1-epoch.safetensors"

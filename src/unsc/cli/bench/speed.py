@@ -17,7 +17,9 @@ def command(
     names: Annotated[list[str] | None, typer.Argument(help="Rows; all by default. A wrong name lists them.")] = None,
     folder: Folder = None,
     checkpoint: Annotated[Path | None, typer.Option(help="The public resnet20-12fca82f.th, for CIFAR-10.")] = None,
-    cifar_100: Annotated[Path | None, typer.Option(help="Weights of a ResNet-20 with 100 outputs.")] = None,
+    cifar_100: Annotated[
+        Path | None, typer.Option(help="Weights of a ResNet-18 of width 0.25 with 100 outputs.")
+    ] = None,
     alexnet: Annotated[
         Path | None, typer.Option(help="Weights of the AlexNet for FashionMNIST; else it is trained for one epoch.")
     ] = None,

@@ -97,4 +97,4 @@ ROWS.add(
         epoch_batches=32,
     )
 )
-ROWS.add(WholeRequest("request-100", 2, network="resnet20-100", data="cifar-100", requests=_TENS, most=0.4))
+ROWS.add(WholeRequest("request-100", 2, network="resnet18-100", data="cifar-100", requests=_TENS, most=0.4))

@@ -1,0 +1,59 @@
+"""Convolutions in the layout that processors are fast with: where it is taken, and where the old one stays."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from unsc.batches import Batch
+from unsc.layout import channels_last
+
+BATCH = Batch(torch.randn(3, 2, 6, 6, generator=torch.Generator().manual_seed(0)), torch.zeros(3, dtype=torch.long))
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Conv2d(4, 5, 2), nn.Flatten(), nn.Linear(45, 3)).eval()
+
+
+class Views(nn.Module):
+    """A network that takes the memory of its activations for granted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = network()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.inner.get_submodule("2")(self.inner.get_submodule("0")(x).relu())
+        return self.inner.get_submodule("4")(x.view(len(x), -1))
+
+
+def is_last(model: nn.Module) -> list[bool]:
+    convolutions = [m for m in model.modules() if isinstance(m, nn.Conv2d)]
+    return [m.weight.is_contiguous(memory_format=torch.channels_last) for m in convolutions]
+
+
+def test_weights_and_outputs_are_the_same() -> None:
+    """Also where two modules share a weight."""
+    model = network()
+    tied = nn.Conv2d(2, 4, 3)
+    tied.weight = model[0].weight  # type: ignore[assignment]
+    model.append(nn.Identity())
+    before, outputs = copy.deepcopy(model.state_dict()), model(BATCH.inputs)
+    channels_last(model, BATCH)
+    assert is_last(model) == [True, True]
+    assert tied.weight is model[0].weight
+    assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+    torch.testing.assert_close(model(BATCH.inputs), outputs)
+
+
+@pytest.mark.parametrize("model", [Views().eval(), network().double()], ids=["views", "double"])
+def test_a_network_that_does_not_work_with_it_stays_as_it_is(model: nn.Module) -> None:
+    batch = Batch(BATCH.inputs.to(next(model.parameters()).dtype), BATCH.labels)
+    outputs = model(batch.inputs)
+    channels_last(model, batch)
+    assert is_last(model) == [False, False]
+    assert torch.equal(model(batch.inputs), outputs)
