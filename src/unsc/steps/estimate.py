@@ -126,7 +126,6 @@ def _assembled(
         name: (fitted.by_layer[name].total_at(owner), held_out.by_layer[name].total_at(owner))
         for name, owner in owned.items()
     }
-
     samples = fitted.samples, held_out.samples
 
     def work(name: str) -> tuple[LayerCurvature, float]:
