@@ -5,8 +5,8 @@
 A recurrent network reads short texts and names their topic. One topic is to go. Everything is made here, so that
 nothing has to be downloaded: each topic has words of its own, shares others with a neighbour, and all use common ones.
 
-What to look at: the other topics keep their accuracy, the texts of the forgotten one go to the topic that shares most
-words with it, and in the table of word vectors its own words move most. Takes some seconds.
+What to look at: the other topics keep their accuracy, the texts of the forgotten one go to other topics, most to a
+neighbour, and in the table of word vectors its own words move most. Takes some seconds.
 """
 
 # %%

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-import hashlib
+import tempfile
 import warnings
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import torch
-from blobs import CLASSES, blobs, learned, network
+from blobs import blobs, learned, network
 from safetensors.torch import load_file
 from torch import nn
-from torch.utils.data import Subset
+from torch.utils.data import Subset, TensorDataset
 
 import unsc
-from unsc.batches import Batch
 from unsc.errors import GuessedTargetsWarning
-from unsc.release.canaries import Canaries
 from unsc.release.candidate import Made
-from unsc.release.manifest import Manifest, Resolved, Sample
-from unsc.release.plan import plan_for
+from unsc.release.manifest import Resolved
 from unsc.release.policy import LIMITS, Figure, Policy
-from unsc.release.statistics import Statistics
+from unsc.release.preparing import plan_store
 from unsc.release.store import Contents, Store
-from unsc.steps.together import Together
 from unsc.storage.files import save_tensors
 from unsc.storage.hashes import sha256_of_weights
 
 NAMES = ("ant", "bee", "cat", "dog")
 EACH = 20
-DATA = blobs(EACH)
 POLICY = Policy(limits={**LIMITS, "forget_acc": 5.0, "retained_kl": 10.0}, required=("forget_acc", "retained_kl"))
 """What these tests are about is not how little so small a network loses."""
+
+
+def _data() -> TensorDataset:
+    """The second point is a copy of the first."""
+    points, labels = blobs(EACH).tensors
+    points[1] = points[0]
+    return TensorDataset(points, labels)
+
+
+DATA = _data()
+IDS = tuple(f"s{i}" for i in range(len(DATA)))
+USERS = tuple({5: "ann", 25: "ann", 45: "ann", 6: "bob"}.get(i, "") for i in range(len(DATA)))
 
 
 @cache
@@ -39,35 +48,29 @@ def trained() -> nn.Module:
     return learned(network(), DATA)
 
 
+def write_data(path: Path, positions: Sequence[int] = range(len(DATA))) -> Path:
+    """Points with ids `s0` to `s79` and users, as an .npz."""
+    chosen = list(positions)
+    points, labels = (t[chosen].numpy() for t in DATA.tensors)
+    ids, users = (np.array([own[i] for i in chosen]) for own in (IDS, USERS))
+    np.savez(path, x=points, y=labels, classes=np.array(NAMES), id=ids, user=users)
+    return path
+
+
+def write_weights(path: Path) -> Path:
+    save_tensors(path, trained().state_dict(), {})
+    return path
+
+
 def make_store(folder: Path) -> Path:
-    """A store whose samples are `s0` to `s79`; `s1` is a copy of `s0`, and user `ann` has three of three classes."""
-    points, labels = DATA.tensors
-    hashes = [hashlib.sha256(point.numpy().tobytes()).hexdigest() for point in points]
-    hashes[1] = hashes[0]
-    samples = {f"s{i}": Sample(int(k), hashes[i]) for i, k in enumerate(labels)}
-    users = {"ann": ("s5", "s25", "s45"), "bob": ("s6",)}
-    manifest = Manifest(
-        model="tiny_release:trained",
-        original="",
-        weights=sha256_of_weights(trained().state_dict()),
-        data="tiny",
-        class_names=NAMES,
-        gone=(),
-        samples=samples,
-        columns={"user": users},
-        packages={},
-    )
-    canaries = Canaries(Batch(points[::20], labels[::20]), ("s0", "s20", "s40", "s60"))
-    Store.create(folder, Contents(manifest, _statistics(), canaries))
+    """A store whose samples are `s0` to `s79`; `s1` is a copy of `s0`, and user `ann` has three of three classes.
+
+    The data and the weights that it was made of are not there any more.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        weights, data = write_weights(Path(name) / "original.safetensors"), write_data(Path(name) / "data.npz")
+        plan_store("blobs:network", weights=weights, data=str(data), canaries=4, salt="salt").make(folder)
     return folder
-
-
-def _statistics() -> Statistics:
-    """Of no use: the network of these tests forgets with its data at hand."""
-    plan = plan_for((EACH,) * CLASSES, "salt", fit=9, check=9, sensitivity=9, rows_per_column=16)
-    moment = torch.eye(4)[None]
-    samples = {"fit": 7, "check": 2, "fisher": 2}
-    return Statistics(plan, 64, 1.5, {"fc": moment}, {"fc": moment}, {"fc": 0.25}, samples, Together.alone(1))
 
 
 class Forgetting:
@@ -82,7 +85,10 @@ class Forgetting:
         state, metrics = weights
         digest = sha256_of_weights(state)
         contents = Contents(
-            store.manifest.after(resolved, digest), store.statistics, store.canaries.without(resolved.ids)
+            store.manifest.after(resolved, digest),
+            store.statistics,
+            store.canaries.without(resolved.ids),
+            store.markers,
         )
         return Made(
             weights=digest,
@@ -93,6 +99,7 @@ class Forgetting:
             promise=metrics.promise,
             drift=metrics.drift,
             config={"seed": 0},
+            report={"run": {"steps": metrics.steps}},
             save=lambda folder: save_tensors(folder / "model.safetensors", state, {}),
             save_store=lambda folder: contents.save(folder, generation=store.generation + 1),
         )

@@ -8,14 +8,15 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import Subset
 
 from unsc import peers
-from unsc.batches import Batch, join
+from unsc.batches import join
 from unsc.datasets import Data, as_source
 from unsc.errors import HeadOnlyWarning, InvalidRequest, NotForgotten, NotForgottenWarning, listing
 from unsc.forms import Collate
+from unsc.layout import channels_last
 from unsc.loaders import batches_in, check_parts, request_for, staying
 from unsc.logits import OfOutput
 from unsc.models import count_classes, digest_of, editable_layers, working_copy
@@ -153,7 +154,7 @@ def unlearn(
     unseen = () if validation is None else tuple(batches_in(validation, "validation", model, chosen.label_key))
     reference = Reference(Validation(unseen))
     completed = chosen.completed(len(whole), targets=default_targets(chosen, request, reference))
-    samples = Samples(*split_for(request, whole, completed), RetainFit(_nothing, {}), check, unseen)
+    samples = Samples(*split_for(request, whole, completed), RetainFit.none(), check, unseen)
     shown = as_progress(progress)
     result = carry_out(
         model,
@@ -198,6 +199,7 @@ def retained_curvature(
     count = count_classes(original, held_out[0])
     request = Request.for_records(None, count) if forget is None else Request.for_classes(forget, count)
     peers.agree({"the model": digest_of(model), "what is to be forgotten": request})
+    channels_last(original, held_out[0])
     layers, _ = editable_layers(original, held_out[0])
     watch = Watch(original, held_out, request.kept)
     samples = Samples(gone, gone, fit, held_out)
@@ -247,7 +249,3 @@ def _at_hand(guide: Guide, task: Task) -> Guide:
     if strange:
         raise InvalidRequest(f"the guide does not know the layers {listing(strange)}; make it from this model")
     return guide
-
-
-def _nothing(positions: Tensor) -> Batch:
-    raise InvalidRequest("there are no retained samples to fit: the guide is at hand already")

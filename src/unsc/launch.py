@@ -9,11 +9,18 @@ from contextlib import contextmanager
 import torch.distributed as dist
 
 from unsc import peers
+from unsc.errors import InvalidRequest
 
 
 def launched_processes() -> int:
     """How many processes `torchrun` started, this one among them; 1 if it did not start this."""
     return int(os.environ.get("WORLD_SIZE", "1")) if "RANK" in os.environ else 1
+
+
+def refuse_ranks(why: str) -> None:
+    """Refuse to go on in one of several processes, each of which would do the same."""
+    if (processes := launched_processes()) > 1:
+        raise InvalidRequest(f"torchrun started {processes} processes, but {why}; start it without torchrun")
 
 
 @contextmanager

@@ -54,7 +54,7 @@ class Check:
     distance: float
     """Mean KL of their predictions from their targets, in nats."""
     retained_kl: float
-    """On as many retained samples as it took to hold it against the limit."""
+    """On as many retained samples as it took to hold it against the limit; predicted if there are none."""
     forget_samples: int = 0
     """How many forgotten samples were looked at: all of those to check only if they may be forgotten."""
     retained_kl_error: float = 0.0
@@ -94,7 +94,7 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
             if outcome.steps % _CHECK_EVERY and not last:
                 continue
             look = look_until(model, *checked, partial(goal.refuted, total=len(checked[0])))
-            check = _check(look, task.watch.kl_against(model, schedule.max_kl, step.seen), outcome.steps)
+            check = _check(look, _cost(model, task, step, schedule.max_kl), outcome.steps)
             outcome.history.append(check)
             if isinstance(advance, Shows):
                 advance.show(forget_acc=check.forget_acc, retained_kl=check.retained_kl)
@@ -122,6 +122,13 @@ def _evidence(model: nn.Module, task: Task, batch: Batch) -> Evidence:
     """What the network says of a batch by now."""
     with torch.no_grad():
         return evidence_of(task.request, Scores(all_logits(model, batch), batch.labels))
+
+
+def _cost(model: nn.Module, task: Task, step: Step, limit: float) -> Estimate:
+    """What retained predictions moved by: measured, or, where there are no retained samples, as the guide predicts."""
+    if task.watch.batches:
+        return task.watch.kl_against(model, limit, step.seen)
+    return Estimate(step.predicted_kl(task.original, model), 0.0, 0)
 
 
 def _check(look: Look, kl: Estimate, steps: int) -> Check:

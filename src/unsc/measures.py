@@ -50,6 +50,8 @@ class RecordMetrics:
     copies: Copies
     validation: ValidationMetrics | None
     """None without validation data."""
+    distance_error: float | None = None
+    """Standard error of `distance`; None for a single record."""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RecordMetrics:
@@ -64,12 +66,15 @@ class RecordMetrics:
 
 def worth_it(task: Task, edited: nn.Module, reached: Scores, least_gain: float) -> bool:
     """Whether a network that says `reached` of the samples to check went at least that share of the way to its goal,
-    or else costs held-out samples nothing."""
+    or else costs held-out samples nothing. Where there are none, that cannot be shown."""
     goal, before, after = task.aims.goal, task.look(task.aims.scores), task.look(reached)
     first, last = (goal.left(look).mean().item() for look in (before, after))
     if goal.reached(after) or first - last >= least_gain * first:
         return True
-    held_out = join(task.samples.validation or task.watch.batches)
+    at_hand = task.samples.validation or task.watch.batches
+    if not at_hand:
+        return False
+    held_out = join(at_hand)
     lost = accuracy(task.original, held_out) - accuracy(edited, held_out)
     return lost <= _HARM_ACC and task.watch.kl(edited) <= _HARM_KL
 
@@ -87,6 +92,7 @@ def measure_records(
         acc_before=before.known.percent,
         copies=copies,
         validation=_beside_unseen(task, final, reached, overlapping) if task.samples.validation else None,
+        distance_error=after.distances.std().item() / len(after) ** 0.5 if len(after) > 1 else None,
     )
 
 

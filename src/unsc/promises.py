@@ -42,8 +42,16 @@ def note_on_records(stopped: Stopped, records: RecordMetrics) -> str:
     return f"{NOTES[stopped]} {told} {records.copies.note()}".rstrip()
 
 
-def promise(request: Request, status: Status, stopped: Stopped, before: Known, after: Known) -> str:
-    """What the result of a request for classes can be said to do, from what was measured."""
+def _within(retained: int) -> str:
+    """How far retained predictions moved, where so many retained samples were watched."""
+    return "the measured KL" if retained else "the predicted KL, which nothing was at hand to measure"
+
+
+def promise(request: Request, status: Status, stopped: Stopped, before: Known, after: Known, *, retained: int) -> str:
+    """What the result of a request for classes can be said to do, from what was measured.
+
+    `retained` is how many retained samples were watched.
+    """
     names = ("class " if len(request.classes) == 1 else "classes ") + listing(request.classes)
     share = f"{after.hits} of {after.n} held-out samples"
     if status == "not known":
@@ -60,12 +68,14 @@ def promise(request: Request, status: Status, stopped: Stopped, before: Known, a
     return (
         f"Forgotten: {share} of {names} are still classified as before ({before.hits} in the original network); the "
         "others are classified as the retained classes that the original network found most similar, and predictions "
-        "on retained data stay within the measured KL. This does not promise weights as if the classes had never been "
-        "seen."
+        f"on retained data stay within {_within(retained)}. This does not promise weights as if the classes had never "
+        "been seen."
     )
 
 
-def promise_on_records(rule: TargetRule, step: str, status: Status, stopped: Stopped, records: RecordMetrics) -> str:
+def promise_on_records(
+    rule: TargetRule, step: str, status: Status, stopped: Stopped, records: RecordMetrics, *, retained: int
+) -> str:
     """What the result of a request for records can be said to do, from what was measured."""
     reached = _reached(rule, records)
     if status == "not known":
@@ -75,7 +85,7 @@ def promise_on_records(rule: TargetRule, step: str, status: Status, stopped: Sto
     kept = (
         "the other classes are protected by their null space; the rest of a record's own class is not"
         if step == "paper"
-        else "predictions on the retained data, its own class included, stay within the measured KL"
+        else f"predictions on the retained data, its own class included, stay within {_within(retained)}"
     )
     begin = "Forgotten" if status == "forgotten" else "Not verified"
     return f"{begin}: each record {rule.does} ({reached}); {kept}. {rule.limits}"

@@ -65,7 +65,7 @@ class RunMetrics:
     predicted_kl: float
     """Change of retained predictions as the guide predicts it; 0 for the paper's step, by its Theorem 1."""
     retained_kl: float
-    """The same as measured on held-out retained samples."""
+    """The same as measured on held-out retained samples; where none was at hand, as predicted."""
     temperature: float
     """What predictions were softened by for both; 1 unless the network is almost certain of everything."""
     drift: dict[str, float]

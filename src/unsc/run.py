@@ -119,8 +119,8 @@ def carry_out(
     """Run the loop on a copy of the user's `model`, under a guide, and measure the result."""
     original = working_copy(model, logits=logits) if original is None else original
     if options.step.any_layout:
-        channels_last(original, samples.retain_check[0])
-    layers, frozen = editable_layers(original, samples.retain_check[0], parameters=options.parameters)
+        channels_last(original, samples.probe)
+    layers, frozen = editable_layers(original, samples.probe, parameters=options.parameters)
     head = _head(original, layers, samples, request, options)
     watch = Watch(original, samples.retain_check, request.kept)
     rule = find_targets(options.targets, request.kind)
@@ -134,7 +134,7 @@ def carry_out(
     inner, rewrap = unwrapped(model)
     result = _edited(inner, working, layers)
     final = working_copy(result, logits=logits)
-    channels_last(final, samples.retain_check[0])
+    channels_last(final, samples.probe)
     reached = scores_of(final, samples.forget_check)
     if request.kind == "records" and not worth_it(task, final, reached, options.least_gain):
         outcome, result = replace(outcome, stopped="undone"), _edited(inner, working, ())
@@ -148,7 +148,7 @@ def carry_out(
         kept = tuple(k for k in range(request.num_classes) if k not in lost)
         dropped = DroppedOutputs(head.path, kept, request.num_classes)
         result, past = dropped.drop(result), replace(past, kept=kept)
-    elif head is not None and lost:
+    elif head is not None and lost and samples.retain_check:
         metrics = replace(metrics, settled_mass=settled(task, result, final, head, lost))
     return Forgotten(rewrap(result), metrics, frozen, options, request, guide, (*history, past), dropped)
 
@@ -159,8 +159,7 @@ def _head(
     """The head whose outputs are to be settled or dropped afterwards; None if that is not done."""
     if not (options.drop_outputs or options.step.settles):
         return None
-    first = samples.retain_check[0]
-    head = editable_head(original, layers, first[torch.arange(min(4, len(first)))])
+    head = editable_head(original, layers, samples.probe)
     return check_droppable(head, request) if options.drop_outputs else head
 
 
@@ -187,17 +186,18 @@ def _measure(
 ) -> RunMetrics:
     """What is known of the result, on the final weights, which say `reached` of the samples to check."""
     request, rule, stopped = task.request, task.aims.rule, outcome.stopped
-    drifts = drift(task.original, final, task.layers, task.watch.batches)
+    drifts, retained = _drift(task, final, step), len(task.watch.batches)
     before, after = task.look(task.aims.scores), task.look(reached)
     if request.kind == "records":
-        overlapping = reference.validation.overlapping
-        records = measure_records(task, final, reached, reference.copies, overlapping=overlapping)
+        records = measure_records(task, final, reached, reference.copies, overlapping=reference.validation.overlapping)
         status = judge_records(rule, before, after, reference.copies.copied())
-        told = promise_on_records(rule, step_name, status, stopped, records), note_on_records(stopped, records)
+        said = promise_on_records(rule, step_name, status, stopped, records, retained=retained)
+        told = said, note_on_records(stopped, records)
     else:
         records = None
         status = judge(was_known(request, before.known, task.watch.original), after.known)
-        told = promise(request, status, stopped, before.known, after.known), note_on_classes(stopped, after.known)
+        said = promise(request, status, stopped, before.known, after.known, retained=retained)
+        told = said, note_on_classes(stopped, after.known)
     return RunMetrics(
         request=request.kind,
         status=status,
@@ -211,11 +211,11 @@ def _measure(
         forget_acc_before=before.known.percent,
         forget_mass=after.mass,
         predicted_kl=step.predicted_kl(task.original, final),
-        retained_kl=_retained_kl(task, final),
+        retained_kl=_retained_kl(task, final, step),
         temperature=task.watch.temperature,
         drift=drifts,
-        drift_max=max(drifts.values()),
-        edited=coverage(task.original, moved(task.original, final, task.layers), task.watch.batches[0]),
+        drift_max=max(drifts.values(), default=0.0),
+        edited=coverage(task.original, moved(task.original, final, task.layers), task.samples.probe),
         history=outcome.history,
         seconds=time.perf_counter() - began,
         records=records,
@@ -226,8 +226,17 @@ def _measure(
     )
 
 
-def _retained_kl(task: Task, final: nn.Module) -> float:
-    """Over the classes that stay: those that are gone may get lower than they were."""
+def _drift(task: Task, final: nn.Module, step: Step) -> dict[str, float]:
+    """Measured, or, where there are no retained samples, as the guide predicts."""
+    if not task.watch.batches:
+        return step.predicted_drift(task.original, final)
+    return drift(task.original, final, task.layers, task.watch.batches)
+
+
+def _retained_kl(task: Task, final: nn.Module, step: Step) -> float:
+    """Over the classes that stay: those that are gone may get lower than they were. Predicted if nothing is watched."""
+    if not task.watch.batches:
+        return step.predicted_kl(task.original, final)
     gone, kept = task.request.gone, task.request.stays
     return (Watch(task.original, task.samples.retain_check, kept) if gone else task.watch).kl(final)
 

@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 
 from unsc.batches import Batch, HasSamples, join, pieces
 from unsc.datasets import read, read_labels, size_of
-from unsc.errors import InvalidData
+from unsc.errors import InvalidData, InvalidRequest
 from unsc.layers import Layer
 from unsc.looks import Look
 from unsc.on_demand import kept_or_read, picked, read_together
@@ -31,6 +31,8 @@ _MOST_CHECKED = 1024
 """Retained samples to check on, of all classes together, unless these are more: a mean over so many is known to three
 hundredths of its spread, whatever the number of classes."""
 MOST_CHECKED_OF_CLASS = 64
+_PROBED = 4
+"""Samples that show how a network takes them."""
 _READ = 2048
 """Retained samples that a read-out of the network's layers is fitted on."""
 
@@ -49,6 +51,11 @@ class RetainFit:
         """Of samples that are at hand."""
         labels = batch.labels.cpu()
         return cls(batch.__getitem__, {k: (labels == k).nonzero().flatten() for k in labels.unique().tolist()})
+
+    @classmethod
+    def none(cls) -> RetainFit:
+        """There are none: the guide is at hand already."""
+        return cls(_nothing, {})
 
     def __len__(self) -> int:
         return sum(map(len, self.positions.values()))
@@ -94,9 +101,17 @@ class Samples:
     retain_fit: RetainFit
     """What the guide is made from; empty if the guide is at hand already."""
     retain_check: list[Batch]
-    """What the guide was not made from: here retained predictions are watched."""
+    """What the guide was not made from: here retained predictions are watched. Empty if none is at hand."""
     validation: Sequence[Batch] = ()
     """What the network was not trained on, to see what it says of such samples; empty if there is none."""
+    trained: Sequence[Batch] | None = None
+    """Other samples that the network was trained on, to hold records against; None: those of `retain_check`."""
+
+    @property
+    def probe(self) -> Batch:
+        """Some samples, to see how the network takes them."""
+        some = self.retain_check[0] if self.retain_check else self.forget_fit
+        return some[torch.arange(min(_PROBED, len(some)))]
 
 
 @dataclass(frozen=True)
@@ -140,7 +155,7 @@ def make_aims(
 ) -> Aims:
     """What a rule for targets makes of the original network's predictions."""
     unseen, trained, readout = NO_SCORES, NO_SCORES, None
-    if samples.validation and rule.reads_layers:
+    if samples.validation and rule.reads_layers and (samples.trained is None or samples.trained):
         views = [views_of(original, batches) for batches in _to_read(samples, seed)]
         trained, unseen, readout = views[2].scores, views[3].scores, read_out(*views)
     elif samples.validation:
@@ -169,7 +184,7 @@ def without(targets: Tensor, classes: Sequence[int]) -> Tensor:
 def _to_read(samples: Samples, seed: int) -> tuple[list[Batch], list[Batch], list[Batch], Sequence[Batch]]:
     """Samples to fit a read-out on, records, other training samples, and unseen ones."""
     fit = list(samples.retain_fit.draw(_READ, BATCH, torch.Generator().manual_seed(seed)))
-    check = samples.retain_check
+    check = samples.retain_check if samples.trained is None else list(samples.trained)
     if not fit:  # the guide is at hand, and what it was made from is not
         half = (len(check) + 1) // 2
         fit, check = check[:half], check[half:] or check
@@ -234,6 +249,10 @@ def read_forgotten(dataset: Dataset[object], labels: Tensor | None, *, label_key
         return read_labels(dataset, label_key=label_key) if labels is None else labels
 
     return kept_or_read(partial(_read, dataset, label_key), known, size_of(dataset), batch=BATCH, keep=keep)
+
+
+def _nothing(positions: Tensor) -> Batch:
+    raise InvalidRequest("there are no retained samples to fit: the guide is at hand already")
 
 
 def _read(dataset: Dataset[object], label_key: str | None, positions: Tensor) -> Batch:

@@ -28,8 +28,11 @@ def was_known(request: Request, ours: Known, retained: Scores) -> bool:
 
     It calls them by a class to forget more often than it calls retained samples so, by ten points at least and beyond
     chance (a test of two shares at 1 %), and it is right on retained samples more often than guessing would be. An
-    untrained network is not; one that has forgotten already calls neither so.
+    untrained network is not; one that has forgotten already calls neither so. Where no retained sample is at hand,
+    samples to forget are held against guessing.
     """
+    if not len(retained):
+        return _exceeds(ours, Known(ours.n * len(request.classes), ours.n * request.num_classes), by=_POINTS)
     others = _called(retained, request.removed(retained.labels))
     right = _called(retained, F.one_hot(retained.labels, request.num_classes).bool())
     guessed = Known(right.n, right.n * request.num_classes)

@@ -22,7 +22,7 @@ from unsc.collect import draw_evenly
 from unsc.layers import Draw, Layer, observe
 from unsc.logits import check_logits, logits_of, shared_logits
 from unsc.memory import in_pieces
-from unsc.targets.scores import Scores
+from unsc.targets.scores import NO_SCORES, Scores
 
 _UNCERTAINTY = 0.1
 """Softened predictions p have a mean of `1 - sum p**2` of at least this."""
@@ -57,7 +57,10 @@ class Watch:
     """Retained predictions of the original network, to hold later ones against."""
 
     def __init__(self, model: nn.Module, retained: Sequence[Batch], kept: Tensor, *, quick: int = 64) -> None:
-        """`model` is the original; `kept` (classes,) is true for classes that stay; `quick` samples serve each step."""
+        """`model` is the original; `kept` (classes,) is true for classes that stay; `quick` samples serve each step.
+
+        There may be no retained samples: then nothing is watched, and what steps cost can only be predicted.
+        """
         # With a single class left, predictions over the classes that stay cannot change: watch them all.
         kept = kept if int(kept.sum()) > 1 else torch.ones_like(kept)
         self.kept = kept.to(next(model.parameters()).device)
@@ -66,11 +69,12 @@ class Watch:
             logits = [shared_logits(model, b) for b in self.batches]
         for part in logits:
             check_logits(part)
-        self.original = Scores(torch.cat(logits), torch.cat([b.labels for b in self.batches]))
+        labels = [b.labels for b in self.batches]
+        self.original = Scores(torch.cat(logits), torch.cat(labels)) if labels else NO_SCORES
         """What the original network says of all samples."""
         self._logits = [part[:, self.kept].float() for part in logits]
-        self.temperature = softening(torch.cat(self._logits))
-        self._quick = max(1, -(-quick // max(len(self.batches[0]), 1)))
+        self.temperature = softening(torch.cat(self._logits)) if self._logits else 1.0
+        self._quick = max(1, -(-quick // max(len(self.batches[0]), 1))) if self.batches else 0
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
         """Softened, over the classes that stay: (n, kept classes), from logits (n, classes).
@@ -126,7 +130,7 @@ class Watch:
 
     def _between(self, p: Tensor, q: Tensor) -> Tensor:
         """Divergence of each sample, from one look to another, float64 (n,)."""
-        return self.temperature**2 * (p.exp() * (p - q)).sum(dim=1)
+        return divergences(p, q, self.temperature)
 
     def _original(self, first: int, last: int) -> Tensor:
         return (torch.cat(self._logits[first:last]).double() / self.temperature).log_softmax(dim=1)
@@ -139,6 +143,11 @@ class Watch:
 def _not_negative(estimate: Estimate) -> Estimate:
     """Rounding can make a divergence of 0 negative; NaN stays what it is."""
     return replace(estimate, mean=0.0) if estimate.mean < 0 else estimate
+
+
+def divergences(p: Tensor, q: Tensor, temperature: float) -> Tensor:
+    """KL in nats from log-probabilities p to q, both (n, classes) and softened by a temperature: float64 (n,)."""
+    return temperature**2 * (p.exp() * (p - q)).sum(dim=1).double()
 
 
 def softening(logits: Tensor) -> float:

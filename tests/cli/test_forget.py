@@ -5,128 +5,23 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from brought import everything, image_classifier, logits, pixels, sentence, text_classifier
 from rich.console import Console
-from safetensors.torch import save_file
-from torch import Tensor, nn
 
 import unsc
-from unsc import cli
-from unsc.batches import Batch
 from unsc.cli.view import View
-from unsc.datasets import as_source, read
-from unsc.loading.data import LoadedData
 from unsc.release.once import Ready, get_ready
 
 pillow = pytest.importorskip("PIL.Image")
 
-NAMES = ["ant", "bee", "cat"]
-MODULE = """
-import numpy as np
-import torch
-from torch import nn
-
-def build():
-    return nn.Sequential(
-        nn.Conv2d(3, 6, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3)
-    )
-
-def smaller():
-    return nn.Linear(2, 3)
-
-def own():
-    generator = torch.Generator().manual_seed(0)
-    labels = torch.arange(60) % 3
-    images = 0.2 * torch.rand(60, 3, 6, 6, generator=generator)
-    images[torch.arange(60), labels] += 0.6
-    return torch.utils.data.TensorDataset(images, labels)
-
-def fails(image):
-    raise ZeroDivisionError("by design")
-"""
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """Runs `unsc` with these words in the folder; gives its exit code, output and errors."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(sys, "path", [*sys.path])
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["unsc", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        shown = capsys.readouterr()
-        assert "Traceback" not in shown.out + shown.err
-        return int(stop.value.code or 0), shown.out, shown.err
-
-    yield run
-    sys.modules.pop("brought_app", None)
-
-
-def pixels(label: int, generator: np.random.Generator) -> np.ndarray:
-    """A noisy picture, most of it in the colour of its class."""
-    found = generator.integers(0, 60, (6, 6, 3))
-    found[..., label] += 150
-    return found.astype(np.uint8)
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a module, a trained network's weights, and images of three classes to train and to validate."""
-    root = tmp_path_factory.mktemp("trained")
-    (root / "brought_app.py").write_text(MODULE)
-    generator = np.random.default_rng(0)
-    for part, each in (("train", 24), ("test", 8)):
-        for label, name in enumerate(NAMES):
-            (root / part / name).mkdir(parents=True)
-            for i in range(each):
-                pillow.fromarray(pixels(label, generator)).save(root / part / name / f"{i}.png")
-    torch.manual_seed(0)
-    own: dict[str, Any] = {}
-    exec(MODULE, own)
-    save_file(own["build"]().state_dict(), root / "untrained.safetensors")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", [*sys.path])
-        loaded = unsc.load_model("brought_app:build", root / "untrained.safetensors", search=root)
-    fit(loaded.model, everything(unsc.load_data(str(root / "train"), model=loaded), loaded.model))
-    save_file(loaded.model.state_dict(), root / "model.safetensors")
-    sys.modules.pop("brought_app", None)
-    return root
-
-
-@pytest.fixture
-def folder(trained: Path, tmp_path: Path) -> Path:
-    """The same files, in a folder of this test's own."""
-    for path in trained.iterdir():
-        (tmp_path / path.name).symlink_to(path)
-    return tmp_path
-
-
-def everything(data: LoadedData, model: nn.Module) -> Batch:
-    return read(as_source(data.dataset, model, collate_fn=data.collate), range(len(data)))
-
-
-def logits(model: nn.Module, batch: Batch) -> Tensor:
-    return model(**batch.inputs).logits if isinstance(batch.inputs, dict) else model(batch.inputs)
-
-
-def fit(model: nn.Module, batch: Batch, *, lr: float = 0.03, steps: int = 60) -> None:
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(logits(model, batch), batch.labels).backward()
-        optimizer.step()
-    model.eval()
-
 
 MODEL = ("forget", "--model", "brought_app:build", "--weights", "model.safetensors", "--workers", "0")
 WORDS = (*MODEL, "--data", "train")
@@ -288,45 +183,19 @@ def test_in_a_notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sys.modules.pop("brought_app", None)
 
 
-COLOURS = ["red", "green", "blue"]
-TOKENS = ["[PAD]", "[UNK]", *COLOURS, "the", "is", "very", "sky", "grass", "rose"]
-
-
-def sentence(i: int) -> str:
-    return " ".join(["the", TOKENS[8 + i % 3], "is", *["very"] * (i % 4), COLOURS[i % 3]])
-
-
 def test_a_text_classifier_of_transformers(command: Run, folder: Path) -> None:
     """From a table to a folder that `from_pretrained` loads, with its tokenizer; CSV and Parquet."""
-    transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    words = tokenizers.Tokenizer(
-        tokenizers.models.WordLevel({word: i for i, word in enumerate(TOKENS)}, unk_token="[UNK]")
-    )
-    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]")
-    torch.manual_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=len(TOKENS), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=16, initializer_range=0.2, num_labels=3, id2label=dict(enumerate(COLOURS)),
-    )  # fmt: skip
-    model = transformers.BertForSequenceClassification(config)
-    for each in (model, tokenizer):
-        each.save_pretrained(folder / "text")
-    rows = {"text": [sentence(i) for i in range(90)], "label": [COLOURS[i % 3] for i in range(90)]}
-    lines = [f"{text},{label}" for text, label in zip(rows["text"], rows["label"], strict=True)]
-    (folder / "train.csv").write_text("\n".join(["text,label", *lines]))
-    parquet.write_table(arrow.table(rows), folder / "train.parquet")
-    loaded = unsc.load_model("text")
-    fit(loaded.model, everything(unsc.load_data("train.csv", model=loaded), loaded.model), lr=0.01)
-    loaded.save("trained", loaded.model)
+    transformers = pytest.importorskip("transformers")
+    arrow, parquet = pytest.importorskip("pyarrow.csv"), pytest.importorskip("pyarrow.parquet")
+    text_classifier(folder)
+    parquet.write_table(arrow.read_csv(folder / "train.csv"), folder / "train.parquet")
     code, _, err = command(
         "forget", "--model", "trained", "--data", "train.parquet", "--classes", "green", "--out", "runs/text"
     )
     assert code == 0, err
     back = transformers.AutoModelForSequenceClassification.from_pretrained("runs/text/model").eval()
     reader = transformers.AutoTokenizer.from_pretrained("runs/text/model")
-    inputs = reader(rows["text"][:9], padding=True, return_tensors="pt")
+    inputs = reader([sentence(i) for i in range(9)], padding=True, return_tensors="pt")
     with torch.no_grad():
         said = [back.config.id2label[k] for k in back(**inputs).logits.argmax(dim=1).tolist()]
     assert "green" not in said and [said[i] for i in (0, 2, 3, 5)] == ["red", "blue", "red", "blue"]
@@ -334,17 +203,7 @@ def test_a_text_classifier_of_transformers(command: Run, folder: Path) -> None:
 
 def test_an_image_classifier_of_transformers(command: Run, folder: Path) -> None:
     """Its processor makes the inputs; names are those of the folders, since it has none of its own."""
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
-    config = transformers.ViTConfig(
-        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, image_size=6, patch_size=3,
-        num_labels=3,
-    )  # fmt: skip
-    transformers.ViTForImageClassification(config).save_pretrained(folder / "vit")
-    transformers.ViTImageProcessorPil(size={"height": 6, "width": 6}).save_pretrained(folder / "vit")
-    loaded = unsc.load_model("vit")
-    fit(loaded.model, everything(unsc.load_data("train", model=loaded), loaded.model), lr=0.01, steps=40)
-    loaded.save("trained", loaded.model)
+    image_classifier(folder, folder / "train")
     code, _, err = command(
         "forget", "--model", "trained", "--data", "train", "--classes", "bee", "--out", "runs/vit", "--workers", "0"
     )

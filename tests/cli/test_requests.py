@@ -7,14 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_release import POLICY, Forgetting, make_store, trained
+from tiny_release import POLICY, Forgetting, make_store, write_weights
 
 from unsc import cli
 from unsc.release.asked import Asked
 from unsc.release.keys import PrivateKey
 from unsc.release.policy import LIMITS, Policy
 from unsc.release.release import handle
-from unsc.storage.files import save_tensors
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     strict = Policy({**LIMITS, "retained_kl": 0.0}, required=("retained_kl",))
     for name, policy, out in (("bee", POLICY, "run"), ("cat", strict, "no")):
         handle(store, Asked(classes=(name,)), Forgetting(store), policy=policy, key=key, out=tmp_path / out)
-    save_tensors(tmp_path / "original.safetensors", trained().state_dict(), {})
+    write_weights(tmp_path / "original.safetensors")
     (tmp_path / "lenient.toml").write_text("[rollback]\nallowed = true\n")
 
     def run(*words: str) -> tuple[int, str, str]:
@@ -92,6 +91,7 @@ def test_a_rollback_needs_the_policy(command) -> None:
     assert code == 3 and "does not follow" in err
 
 
-def test_shells_complete_commands(command) -> None:
+def test_shells_complete_commands(command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shellingham.detect_shell", lambda *_: ("bash", "bash"))  # tests may be run by no shell
     code, out, _ = command("--show-completion", "bash")
     assert code == 0 and "complete" in out

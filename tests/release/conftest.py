@@ -10,6 +10,7 @@ import torch
 from unsc.batches import Batch
 from unsc.release.canaries import Canaries
 from unsc.release.manifest import Manifest, Sample
+from unsc.release.markers import Markers
 from unsc.release.plan import plan_for
 from unsc.release.statistics import Statistics
 from unsc.release.store import Contents
@@ -22,7 +23,7 @@ def a_manifest() -> Manifest:
     samples["s8"] = Sample(2, samples["s2"].fingerprint)
     columns = {"user": {"ann": ("s0", "s1"), "bob": ("s2",)}}
     return Manifest(
-        "app:build", "m.safetensors", "a" * 64, "data", ("x", "y", "z"), (), samples, columns, {"unsc": "0"}
+        "app:build", "m.safetensors", "a" * 64, "data", "", ("x", "y", "z"), (), samples, columns, {"unsc": "0"}
     )
 
 
@@ -36,7 +37,7 @@ def some_statistics() -> Statistics:
 @pytest.fixture
 def contents() -> Contents:
     canaries = Canaries(Batch(torch.arange(6.0).view(3, 2), torch.tensor([0, 1, 2])), ("s0", "s1", "s2"))
-    return Contents(a_manifest(), some_statistics(), canaries)
+    return Contents(a_manifest(), some_statistics(), canaries, Markers("salt", ()))
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ MANIFEST = Manifest(
     original="",
     weights=f"{SHA}0",
     data="data",
+    transform="",
     class_names=("cat", "dog", "eel"),
     gone=(),
     samples=SAMPLES,

@@ -17,7 +17,7 @@ from unsc.release.ledger import FILE
 from unsc.release.receipt import Receipt, verify_chain
 from unsc.release.release import handle
 
-FILES = ("manifest.json", "statistics.safetensors", "canaries.safetensors", "store.json", FILE)
+FILES = ("manifest.json", "statistics.safetensors", "canaries.safetensors", "markers.json", "store.json", FILE)
 
 
 class Desk:
@@ -26,7 +26,6 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.folder, self.key = folder, PrivateKey.create(folder / "key.pem")
         self.good, self.used = folder / "good", 0
-        self.good.mkdir()
         make_store(self.good / "store")
         self.request(self.good, "ant", "run0")
         self.request(self.copy(), "bee", "run1")  # forgets once for all that follow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_release import DATA, POLICY, Forgetting, make_store
+from tiny_release import DATA, POLICY, Forgetting, make_store, write_weights
 
 from unsc.errors import InvalidData, InvalidRequest, NotAllowed, NotVerified
 from unsc.release.asked import Asked, User
@@ -204,17 +204,13 @@ def test_a_rollback_is_allowed_by_policy_alone(desk: Desk) -> None:
 
 
 def test_the_first_release_is_taken_back_with_the_original_weights(desk: Desk) -> None:
-    from tiny_release import trained
-
-    from unsc.storage.files import save_tensors
-
     desk.handle("run0", Asked(classes=("bee",)))
     allowed, out = replace(POLICY, rollback=True), desk.folder / "back"
     with pytest.raises(InvalidRequest, match="--weights"):
         rollback(desk.store, 1, policy=allowed, key=desk.key, out=out)
     with pytest.raises(InvalidData, match="does not hold the weights"):
         rollback(desk.store, 1, policy=allowed, key=desk.key, out=out, weights=desk.folder / "run0" / "model")
-    save_tensors(desk.folder / "original.safetensors", trained().state_dict(), {})
+    write_weights(desk.folder / "original.safetensors")
     entry = rollback(desk.store, 1, policy=allowed, key=desk.key, out=out, weights=desk.folder / "original.safetensors")
     assert entry.state == "released" and share_called(load_file(out / "model" / "original.safetensors"), 1) > 0.9
 

@@ -46,7 +46,10 @@ def test_what_a_request_deletes_is_in_no_file(contents: Contents, tmp_path: Path
     request, deleted = Resolved((), ("s1", "s2")), contents.canaries.batch.inputs[1].numpy().tobytes()
     assert deleted in _bytes(tmp_path / "old")
     left = Contents(
-        contents.manifest.after(request, "b" * 64), contents.statistics, contents.canaries.without(request.ids)
+        contents.manifest.after(request, "b" * 64),
+        contents.statistics,
+        contents.canaries.without(request.ids),
+        contents.markers,
     )
     (tmp_path / "new").mkdir()
     left.save(tmp_path / "new", generation=1)
@@ -74,7 +77,7 @@ def test_every_changed_byte_is_found(
             path.write_bytes(bad)
             with pytest.raises((InvalidData, InvalidRequest)):
                 store = Store(folder)
-                _ = store.manifest, store.statistics, store.canaries
+                _ = store.manifest, store.statistics, store.canaries, store.markers
         path.write_bytes(good)
     assert Store(folder).manifest == contents.manifest
 

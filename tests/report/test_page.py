@@ -71,7 +71,8 @@ def test_a_store_shows_its_gate_and_its_receipt(store_runs: tuple[Path, Path]) -
     for value in (receipt["says"], receipt["child"]["sha256"], receipt["signature"]["key"], *receipt["does_not_prove"]):
         assert value in said
     assert "does not check it" in said
-    assert "refused by the gate, because of retained_kl" in words(render([refused]))
+    said = words(render([refused]))
+    assert "refused by the gate, because of retained_kl" in said and "this candidate was not released" in said
 
 
 def test_figures_hold_the_numbers_of_the_files(request_run: Path) -> None:
@@ -87,7 +88,13 @@ def test_figures_hold_the_numbers_of_the_files(request_run: Path) -> None:
         assert sum(float(row[column] or 0) for row in went.views[""].rows) == pytest.approx(100)
     by_layer, steps = layers.figure(run), course.figure(run)
     assert by_layer is not None and [row[0] for row in by_layer.views[""].rows] == list(content["run"]["drift"])
-    assert steps is not None and len(steps.views[""].rows) == 1 + content["run"]["steps"]
+    numbers = {
+        0,
+        *(one["step"] for one in content["run"]["spent"]),
+        *(one["steps"] for one in content["run"]["history"]),
+    }
+    assert steps is not None and [row[0] for row in steps.views[""].rows] == sorted(numbers)
+    assert max(numbers) == content["run"]["steps"]
 
 
 def test_what_is_not_there_is_said_and_not_shown(paper_run: Path) -> None:

@@ -59,6 +59,13 @@ def refuse_to_replace(path: Path) -> None:
         raise InvalidRequest(f"{path} exists already; name another with --out, or replace it with --overwrite")
 
 
+def refuse_options(when: str, **given: object) -> None:
+    """Refuse options that do nothing in this use of a command."""
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidRequest(f"--{name} does nothing {when}; leave it out")
+
+
 def numbers(text: str, option: str) -> list[int]:
     """The whole numbers of a list like "3,5"; `option` is named in the error."""
     try:

@@ -16,6 +16,7 @@ from unsc.cli import (
     log,
     methods,
     metrics,
+    prepare,
     report,
     rollback,
     show,
@@ -24,8 +25,7 @@ from unsc.cli import (
     version,
 )
 from unsc.cli.output import stopped
-from unsc.errors import InvalidRequest
-from unsc.launch import launched_processes
+from unsc.launch import refuse_ranks
 
 RESUMES = ("tune", "compare", "bench")
 """The commands that keep what they have done, and resume from there."""
@@ -35,11 +35,8 @@ class Commands(TyperGroup):
     """Ctrl-C ends a command with a line that says what is left of it, and with exit code 130."""
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:
-        if (processes := launched_processes()) > 1 and args[0] != "forget":
-            raise InvalidRequest(
-                f"torchrun started {processes} processes, and of all commands only forget shares its work with others; "
-                f"start {args[0]} without torchrun"
-            )
+        if args[0] != "forget":
+            refuse_ranks("of all commands only forget shares its work with others")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: typer.Context) -> object:
@@ -58,6 +55,7 @@ app = typer.Typer(
 app.callback(invoke_without_command=True)(version.command)
 for name, module in {
     "demo": demo,
+    "prepare": prepare,
     "forget": forget,
     "methods": methods,
     "metrics": metrics,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -12,72 +11,71 @@ from unsc.cli.arguments import (
     Decoders,
     DryRun,
     Json,
-    Model,
     Overwrite,
-    TrainingData,
     Transform,
     Weights,
     names,
     option_values,
+    refuse_options,
     refuse_to_replace,
 )
-from unsc.progress import quiet
+from unsc.cli.requests import KeyFile, PolicyFile
+
+_REQUEST = "With a store: what to forget, CSV or JSON lines with class, id or a column of users."
+_MODEL = "Without a store: package.module:factory, or a folder that transformers saved."
+_DATA = "Training data, as for `unsc prepare`. With a store: where the samples to forget are, if not there any more."
+_IDS = "Without a store: records to forget, CSV or JSON lines with id or a column of users."
+_VALIDATION = "Data that the model was not trained on, of the same kinds as training data."
 
 
 def command(
-    model: Model,
-    data: TrainingData,
-    out: Annotated[Path, typer.Option(help="Folder for weights, config and metrics.")],
+    out: Annotated[Path, typer.Option(help="Folder for the results.")],
+    store: Annotated[Path | None, typer.Option(help="The store that `unsc prepare` made.")] = None,
+    request: Annotated[Path | None, typer.Option(help=_REQUEST)] = None,
+    model: Annotated[str | None, typer.Option(help=_MODEL)] = None,
+    data: Annotated[str | None, typer.Option(help=_DATA)] = None,
     weights: Weights = None,
-    classes: Annotated[
-        str | None, typer.Option(help="Classes to forget, names or numbers separated by commas.")
-    ] = None,
-    ids: Annotated[
-        Path | None, typer.Option(help="Records to forget: CSV or JSON lines with a column id, or a column of users.")
-    ] = None,
-    validation: Annotated[
-        str | None, typer.Option(help="Data that the model was not trained on, of the same kinds as --data.")
-    ] = None,
+    classes: Annotated[str | None, typer.Option(help="Classes to forget, names or numbers, with commas.")] = None,
+    ids: Annotated[Path | None, typer.Option(help=_IDS)] = None,
+    validation: Annotated[str | None, typer.Option(help=_VALIDATION)] = None,
+    policy: PolicyFile = None,
+    key: KeyFile = None,
     transform: Transform = None,
-    options: Annotated[str | None, typer.Option(help="Options of unsc.forget, as in max_passes=4,step=paper.")] = None,
+    options: Annotated[str | None, typer.Option(help="Options of unsc.forget, as in max_passes=4,budget=2e-4.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
     workers: Decoders = None,
     dry_run: DryRun = False,
     as_json: Json = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Forget classes or records from a model of your own, and say what was reached.
+    """Forget classes or records from a model of your own: from a store, or with all training data at hand.
 
-    Several processes share the work if torchrun starts them: torchrun --nproc-per-node 4 -m unsc forget ...
+    Without a store, several processes share the work: torchrun --nproc-per-node 4 -m unsc forget ...
 
-    Exit codes: 0 forgotten, 3 not forgotten (what was measured and what to try is printed), 2 a mistake in what was
-    given, 130 stopped by Ctrl-C.
+    With --store what passes the gate is released with a signed receipt. Exit codes: 0 forgotten (with a store:
+    released), 3 not forgotten, or refused by the gate (what was measured and what to try is printed), 2 a mistake in
+    what was given, 130 stopped by Ctrl-C.
     """
-    from unsc.cli.reached import show_reached, show_ready
-    from unsc.cli.view import view
-    from unsc.launch import launched
+    from unsc.cli.reached import forget_at_once
+    from unsc.cli.stored import forget_from_store
+    from unsc.launch import refuse_ranks
     from unsc.loading.in_workers import usual_workers
-    from unsc.release import asked, once
+    from unsc.release.asked import either_of
     from unsc.release.reached import check_replaceable
 
-    with launched() as speaks:
+    chosen = {"seed": seed} | option_values(options)
+    given = {"data": data, "weights": weights, "validation": validation}
+    given["workers"] = usual_workers() if workers is None else workers
+    folder = None if dry_run else out
+    if store is not None:
+        refuse_ranks("a store is changed by one process")
+        refuse_options("with --store", model=model, ids=ids, transform=transform, overwrite=overwrite or None)
+        settings = {"policy": policy, **given, **chosen}
+        ok = forget_from_store(store, either_of(request, names(classes)), folder, key, settings, as_json=as_json)
+    else:
+        refuse_options("without --store", request=request, policy=policy, key=key)
         (check_replaceable if overwrite else refuse_to_replace)(out)
-        ready = once.get_ready(
-            model,
-            weights=weights,
-            data=data,
-            classes=names(classes),
-            records=None if ids is None else asked.read_request(ids),
-            validation=validation,
-            transform=transform,
-            workers=usual_workers() if workers is None else workers,
-        )
-        chosen = {"seed": seed} | option_values(options)
-        if dry_run:
-            return show_ready(ready, as_json=as_json) if speaks else None
-        with view() if speaks else nullcontext(quiet) as progress:
-            reached = ready.forget(progress=progress, **chosen)
-        if speaks:
-            reached.save(out, overwrite=overwrite)
-            show_reached(reached, out, as_json=as_json)
-    raise typer.Exit(0 if reached.ok else 3)
+        asked = {"model": model, "classes": names(classes), "ids": ids, "transform": transform, **given}
+        ok = forget_at_once(asked, folder, chosen, as_json=as_json, overwrite=overwrite)
+    if not ok:
+        raise typer.Exit(3)

@@ -1,17 +1,50 @@
-"""What `unsc forget` prints."""
+"""`unsc forget` with all data at hand, and what it prints."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from unsc.cli.output import written
+from unsc.errors import InvalidRequest
+from unsc.progress import quiet
 from unsc.release.once import Ready
 from unsc.release.reached import Reached
+
+
+def forget_at_once(
+    asked: Mapping[str, Any], out: Path | None, options: Mapping[str, Any], *, as_json: bool, overwrite: bool
+) -> bool:
+    """Forget with all data at hand, show what was reached and write it to `out`; with None only say what would be."""
+    from unsc.cli.view import view
+    from unsc.launch import launched
+    from unsc.release.asked import read_request
+    from unsc.release.once import get_ready
+
+    given = dict(asked)
+    ids = given.pop("ids")
+    for name in ("model", "data"):
+        if given[name] is None:
+            raise InvalidRequest(f"--{name} is missing; give a model and its training data, or a store (--store)")
+    with launched() as speaks:
+        ready = get_ready(given.pop("model"), records=None if ids is None else read_request(ids), **given)
+        if out is None:
+            if speaks:
+                show_ready(ready, as_json=as_json)
+            return True
+        with view() if speaks else nullcontext(quiet) as progress:
+            reached = ready.forget(progress=progress, **options)
+        if speaks:
+            reached.save(out, overwrite=overwrite)
+            show_reached(reached, out, as_json=as_json)
+    return reached.ok
 
 
 def show_ready(ready: Ready, *, as_json: bool) -> None:

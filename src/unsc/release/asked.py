@@ -94,6 +94,13 @@ def read_request(path: Path, limits: Limits | None = None) -> Asked:
     return of_pairs(_within(readers[path.suffix](text, path), path, limits))
 
 
+def either_of(path: Path | None, classes: Sequence[str] | None) -> Asked:
+    """A request in a file, or for these classes; one of the two."""
+    if (path is None) == (classes is None):
+        raise InvalidRequest("say what to forget: either --request FILE, or --classes cat,dog")
+    return read_request(path) if path is not None else Asked(classes=tuple(classes or ()))
+
+
 def of_pairs(pairs: Iterable[tuple[str, str]]) -> Asked:
     """A request out of names (`class`, `id`, or a column's) and values."""
     found: dict[str, list[str]] = {CLASS: [], ID: []}

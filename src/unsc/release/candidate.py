@@ -25,6 +25,8 @@ class Made:
     """Relative change of each layer's outputs on retained rows."""
     config: Mapping[str, Any]
     """Settings that it was made with."""
+    report: Mapping[str, Any]
+    """What else is worth telling: the course of the run, accuracy by class. For the report alone."""
     save: Callable[[Path], object]
     """Writes the model into an empty folder."""
     save_store: Callable[[Path], object]

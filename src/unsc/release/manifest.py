@@ -15,7 +15,9 @@ from unsc.storage.files import read_json, write_json
 from unsc.storage.hashes import is_sha256
 
 _KIND, _VERSION = "unsc manifest", 1
-_NAMES = ("model", "original", "weights", "data", "class_names", "gone", "samples", "columns", "packages")
+_NAMES = (
+    "model", "original", "weights", "data", "transform", "class_names", "gone", "samples", "columns", "packages",
+)  # fmt: skip
 
 
 class Sample(NamedTuple):
@@ -48,6 +50,8 @@ class Manifest:
     """SHA-256 of its weights (`storage.hashes.sha256_of_weights`), those that were released last."""
     data: str
     """Where its training data came from."""
+    transform: str
+    """`package.module:function` that made tensors of it; empty if none was given."""
     class_names: tuple[str, ...]
     """One for each output of the network."""
     gone: tuple[int, ...]
@@ -106,6 +110,7 @@ class Manifest:
             original=found.text("original"),
             weights=found.text("weights"),
             data=found.text("data"),
+            transform=found.text("transform"),
             class_names=found.texts("class_names"),
             gone=found.wholes("gone"),
             samples={id_: Sample(*values) for id_, values in samples.items()},

@@ -16,15 +16,15 @@ from typing import Any, Literal
 import torch
 
 from unsc.api import forget
-from unsc.datasets import as_source, read
-from unsc.errors import InvalidData, InvalidRequest, NotForgottenWarning, listing, unknown
+from unsc.datasets import as_source
+from unsc.errors import InvalidRequest, NotForgottenWarning, listing, unknown
 from unsc.evaluation.side_by_side import Network, Part, side_by_side
-from unsc.loading.data import LoadedData, load_data
-from unsc.loading.models import LoadedModel, load_model
-from unsc.models import count_classes, working_copy
+from unsc.loading.data import LoadedData
+from unsc.loading.models import LoadedModel
 from unsc.options import Options
 from unsc.progress import Progress, quiet
 from unsc.release.asked import Asked
+from unsc.release.loaded import load_both, load_others
 from unsc.release.reached import Reached, Scores, scores_of
 from unsc.request import of_classes
 from unsc.result import Forgotten
@@ -142,29 +142,12 @@ def get_ready(
     """
     if (classes is None) == (records is None):
         raise InvalidRequest("name either classes or records to forget (--classes cat,dog or --ids FILE)")
-    network = load_model(model, weights, search=search)
-    loaded = load_data(data, model=network, transform=transform, workers=workers, search=search)
-    _check_outputs(network, loaded)
-    unseen = None
-    if validation is not None:  # its classes have the numbers that the training data gives them
-        known = replace(network, class_names=loaded.class_names)
-        own = transform if Path(validation).exists() else None
-        unseen = load_data(validation, model=known, transform=own, workers=workers, search=search)
+    source: dict[str, Any] = {"transform": transform, "workers": workers, "search": search}
+    network, loaded = load_both(model, weights, data, **source)
+    unseen = None if validation is None else load_others(validation, network, loaded.class_names, **source)
     chosen = () if classes is None else _numbers(classes, loaded)
     positions = () if records is None else _positions(records, loaded)
     return Ready(network, loaded, unseen, chosen, positions)
-
-
-def _check_outputs(model: LoadedModel, data: LoadedData) -> None:
-    """Names say which class has which number only if there are as many as the model has outputs."""
-    few = read(as_source(data.dataset, model.model, collate_fn=data.collate), range(min(4, len(data))))
-    outputs = count_classes(working_copy(model.model), few)
-    if data.class_names is not None and len(data.class_names) != outputs:
-        raise InvalidData(
-            f"{data.spec} has {len(data.class_names)} classes ({listing(data.class_names)}), and the model {outputs} "
-            "outputs, so that it is not known which class has which number; give the data the model was trained on "
-            "(for a class without images, an empty folder)"
-        )
 
 
 def _numbers(classes: Iterable[str | int], data: LoadedData) -> tuple[int, ...]:

@@ -166,7 +166,15 @@ def _write(stage: Stage, made: Made, resolved: Resolved, verdicts: Sequence[Verd
     stage.open()
     stage.fill(made.save, stage.model)
     stage.fill(made.save_store, stage.next)
-    stage.report({"kind": kind_of(resolved), "samples": len(resolved.ids), **_told(made, verdicts)})
+    stage.report(
+        {
+            "request": {"kind": kind_of(resolved), "samples": len(resolved.ids)},
+            "drift": made.drift,
+            "config": made.config,
+            **_told(made, verdicts),
+            **made.report,
+        }
+    )
     if made.shown is not None:
         stage.write(REPORT_DATA, json.dumps(made.shown).encode())
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import Dataset
 
 from unsc.batches import Batch, join
-from unsc.datasets import read
+from unsc.datasets import Source, read
 from unsc.layers import Draw, Layer, observe, parameters_of
 from unsc.logits import check_logits, logits_of
 from unsc.moments import Moment
@@ -22,6 +22,14 @@ from unsc.steps.curvature import gradients_of
 _BATCH = 64
 _CLOSE = 1e-4
 """How far, relative to its size, a moment of a batch may be from the sum of those of its samples, for rounding."""
+
+
+class Member(NamedTuple):
+    """A training sample, and where it is."""
+
+    position: int
+    id: str
+    label: int
 
 
 @dataclass(frozen=True)
@@ -53,13 +61,12 @@ class Sharing:
     batch_size: int
     """1 if samples of a batch have to do with each other, or a layer's rows do not come sample by sample."""
 
-    def of(
-        self, dataset: Dataset[object], positions: Sequence[int], ids: Sequence[str], *, progress: Progress = quiet
-    ) -> Sums:
-        """The sums over the samples at `positions` of a data set, with their `ids`."""
+    def of(self, source: Source, members: Iterable[Member], *, progress: Progress = quiet) -> Sums:
+        """The sums over those `members` of a data set that the plan takes; the others are not read."""
         sums = Sums.empty(self.layers)
-        with progress("statistics", len(positions)) as advance:
-            for own_ids, batch, role in self._batches(dataset, positions, ids):
+        by_role = self.roles(members)
+        with progress("statistics", sum(map(len, by_role.values()))) as advance:
+            for own_ids, batch, role in self._batches(source, by_role):
                 moments = sums.fit if role == "fit" else sums.check
                 self.add_rows(moments, batch, own_ids, role)
                 sums.samples[role] += len(batch)
@@ -81,22 +88,23 @@ class Sharing:
         with observe(self.model, self.layers, receive, draw=draw):
             check_logits(logits_of(self.model, batch.for_model(self.model)))
 
+    def roles(self, members: Iterable[Member]) -> dict[Role, list[Member]]:
+        """Those that the plan takes, by what for."""
+        found: dict[Role, list[Member]] = {"fit": [], "check": []}
+        for member in members:
+            role = self.plan.role(member.id, member.label)
+            if role != "none":
+                found[role].append(member)
+        return found
+
     def _batches(
-        self, dataset: Dataset[object], positions: Sequence[int], ids: Sequence[str]
+        self, source: Source, by_role: dict[Role, list[Member]]
     ) -> Iterator[tuple[tuple[str, ...], Batch, Role]]:
         """Batches of one role whose samples are of the same shape, so that none is filled up for another's sake."""
-        waiting: dict[tuple[Role, object], list[tuple[str, Batch]]] = {}
-        for position, id_ in zip(positions, ids, strict=True):
-            sample = read(dataset, [position])
-            role = self.plan.role(id_, int(sample.labels[0]))
-            if role == "none":
-                continue
-            kind = (role, _shapes(sample.inputs))
-            waiting.setdefault(kind, []).append((id_, sample))
-            if len(waiting[kind]) == self.batch_size:
-                yield _joined(waiting.pop(kind), role)
-        for (role, _), found in waiting.items():
-            yield _joined(found, role)
+        for role, members in by_role.items():
+            apart = self.batch_size == 1 or source.form.collate is not None
+            for ids, batch in (_by_shape if apart else _in_order)(source, members, self.batch_size):
+                yield ids, batch, role
 
     def _add_gradients(self, sums: Sums, batch: Batch, ids: tuple[str, ...]) -> None:
         """With a label drawn from the network's own softened prediction, the mean of this is the Fisher's trace."""
@@ -119,7 +127,7 @@ def batch_size_for(
 ) -> int:
     """64, or 1 where a batch does not give the same as its samples one by one: found out on a few of them."""
     first = _same_shape(list(samples))
-    ids, batch, _ = _joined(first, "fit")
+    ids, batch = _joined(first)
     together, alone = (Sums.empty(layers).fit for _ in range(2))
     sharing = Sharing(model, layers, plan, 1.0, _BATCH)
     sharing.add_rows(together, batch, ids, "fit")
@@ -135,8 +143,26 @@ def _same_shape(samples: list[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
     return [(id_, sample) for id_, sample in samples if _shapes(sample.inputs) == shape]
 
 
-def _joined(found: list[tuple[str, Batch]], role: Role) -> tuple[tuple[str, ...], Batch, Role]:
-    return tuple(id_ for id_, _ in found), join([sample for _, sample in found]), role
+def _in_order(source: Source, members: Sequence[Member], size: int) -> Iterator[tuple[tuple[str, ...], Batch]]:
+    for start in range(0, len(members), size):
+        some = members[start : start + size]
+        yield tuple(member.id for member in some), read(source, [member.position for member in some])
+
+
+def _by_shape(source: Source, members: Sequence[Member], size: int) -> Iterator[tuple[tuple[str, ...], Batch]]:
+    """Samples of one shape together: a collator would fill shorter ones up."""
+    waiting: dict[object, list[tuple[str, Batch]]] = {}
+    for member in members:
+        sample = read(source, [member.position])
+        shape = _shapes(sample.inputs)
+        waiting.setdefault(shape, []).append((member.id, sample))
+        if len(waiting[shape]) == size:
+            yield _joined(waiting.pop(shape))
+    yield from map(_joined, waiting.values())
+
+
+def _joined(found: list[tuple[str, Batch]]) -> tuple[tuple[str, ...], Batch]:
+    return tuple(id_ for id_, _ in found), join([sample for _, sample in found])
 
 
 def _shapes(inputs: object) -> object:

@@ -92,8 +92,11 @@ class Statistics:
         """Refuse a network whose layers are not those that the statistics are of."""
         shapes = {x.name: (x.groups, x.columns, x.columns) for x in layers}
         strange = sorted(name for name, shape in shapes.items() if self.fit.get(name, torch.empty(0)).shape != shape)
+        strange += sorted(self.fit.keys() - shapes.keys())
         if strange:
-            raise InvalidData(f"the store has no statistics of the layers {listing(strange)}; prepare one anew")
+            raise InvalidData(
+                f"the layers {listing(strange)} are not those that the store has statistics of; prepare one anew"
+            )
 
     def save(self, path: Path) -> None:
         """Write a safetensors file that `Statistics.load` reads."""

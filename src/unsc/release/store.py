@@ -13,6 +13,7 @@ from pathlib import Path
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.release.canaries import Canaries
 from unsc.release.manifest import Manifest
+from unsc.release.markers import Markers
 from unsc.release.statistics import Statistics
 from unsc.release.strict import Fields
 from unsc.storage.files import new_folder, read_json, write_json, writing
@@ -21,8 +22,8 @@ from unsc.storage.hashes import is_sha256, sha256_of_file
 MANIFEST = "manifest.json"
 _KIND, _VERSION = "unsc store", 1
 _INDEX, _LEDGER = "store.json", "ledger.sqlite"
-_STATISTICS, _CANARIES = "statistics.safetensors", "canaries.safetensors"
-_FILES = (MANIFEST, _STATISTICS, _CANARIES)
+_STATISTICS, _CANARIES, _MARKERS = "statistics.safetensors", "canaries.safetensors", "markers.json"
+_FILES = (MANIFEST, _STATISTICS, _CANARIES, _MARKERS)
 _NAMES = ("generation", "files")
 
 
@@ -34,14 +35,23 @@ class Contents:
     statistics: Statistics
     canaries: Canaries
     """Retained samples that the user chose to keep; often none."""
+    markers: Markers
+    """Hashes and scores of what was forgotten."""
 
     def save(self, folder: Path, *, generation: int = 0) -> None:
         """Write all files of a store into a folder; `generation` counts how often it has changed."""
         self.manifest.save(folder / MANIFEST)
         self.statistics.save(folder / _STATISTICS)
         self.canaries.save(folder / _CANARIES)
+        self.markers.save(folder / _MARKERS)
         files = {name: sha256_of_file(folder / name) for name in _FILES}
         write_json(folder / _INDEX, {"kind": _KIND, "version": _VERSION, "generation": generation, "files": files})
+
+
+def check_new(folder: Path) -> None:
+    """Refuse a place for a new store that holds something already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidRequest(f"{folder} exists already; name a new folder for the store")
 
 
 class Store:
@@ -83,6 +93,10 @@ class Store:
     @cached_property
     def canaries(self) -> Canaries:
         return Canaries.load(self._whole(_CANARIES))
+
+    @cached_property
+    def markers(self) -> Markers:
+        return Markers.load(self._whole(_MARKERS))
 
     def _whole(self, name: str) -> Path:
         """The path of a file whose bytes are what they were when it was written."""

@@ -49,7 +49,7 @@ def rollback(
         _check_weights(found, last.parent)
         present = Store(store)
         before = replace(present.manifest, weights=last.parent)
-        contents = Contents(before, present.statistics, present.canaries)
+        contents = Contents(before, present.statistics, present.canaries, present.markers)
         receipt = Receipt.load(Path(last.out) / RECEIPT)
         check_free(out, store)
         entry = ledger.begin(f"rollback of {number}", "rollback", str(last.child), out.absolute())

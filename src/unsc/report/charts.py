@@ -34,7 +34,7 @@ def bars(
     }
 
 
-def lying_bars(categories: Sequence[str], series: Sequence[Series], *, axis: str, log: bool = False) -> dict[str, Any]:
+def lying_bars(categories: Sequence[str], series: Sequence[Series], *, axis: str) -> dict[str, Any]:
     """Bars from the left, the first category at the top."""
     names = {
         "type": "category",
@@ -44,7 +44,7 @@ def lying_bars(categories: Sequence[str], series: Sequence[Series], *, axis: str
     }
     return {
         "grid": _GRID | {"top": 8, "bottom": 24},
-        "xAxis": _below(axis, log=log),
+        "xAxis": _below(axis),
         "yAxis": names,
         "series": [{"type": "bar", "barMaxWidth": 18, **_plain(one)} for one in series],
         "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
@@ -91,9 +91,9 @@ def _values(name: str, most: float | None) -> dict[str, Any]:
     return {"type": "value", "name": name, "nameLocation": "end", **end}
 
 
-def _below(name: str, *, log: bool = False) -> dict[str, Any]:
+def _below(name: str) -> dict[str, Any]:
     return {
-        "type": "log" if log else "value",
+        "type": "value",
         "name": name,
         "nameLocation": "middle",
         "nameGap": 26,

@@ -37,35 +37,33 @@ class RequestRun:
     @property
     def kind(self) -> str:
         """`classes` or `records`."""
-        for found in (
-            self.run and self.run.request,
-            self.seen and self.seen["request"],
-            self.judged and self.judged["kind"],
-        ):
-            if found:
-                return str(found)
-        return "classes"
+        if self.run is not None:
+            return self.run.request
+        return str(self._asked.get("kind", "classes"))
 
     @property
     def what(self) -> str:
         """What was asked to be forgotten, in words."""
-        if self.seen is not None:
-            if self.seen["forgotten"]:
-                names = [self.seen["class_names"][k] for k in self.seen["forgotten"]]
-                return ("class " if len(names) == 1 else "classes ") + listing(names)
-            return counted(self.seen["samples"])
-        if self.receipt is not None:
-            request = self.receipt["request"]
-            names = request.get("classes") or ()
-            return (
-                ("class " if len(names) == 1 else "classes ") + listing(names) if names else counted(request["samples"])
-            )
-        if self.config is not None and self.config.get("classes"):
-            names = self.config["classes"]
+        names, samples = self._asked.get("classes") or (), self._asked.get("samples")
+        if names:
             return ("class " if len(names) == 1 else "classes ") + listing(names)
-        if self.config is not None and self.config.get("indices"):
-            return counted(len(self.config["indices"]))
-        return counted(self.judged["samples"]) if self.judged is not None else "what was asked for"
+        if samples is None:
+            return "what was asked for"
+        return f"{samples} {'record' if self.kind == 'records' else 'sample'}{'' if samples == 1 else 's'}"
+
+    @property
+    def _asked(self) -> Mapping[str, Any]:
+        """`kind`, names of `classes` and the number of `samples`, as far as any file says them."""
+        if self.seen is not None:
+            names = [self.seen["class_names"][k] for k in self.seen["forgotten"]]
+            return {"kind": self.seen["request"], "classes": names, "samples": self.seen["samples"]}
+        if self.receipt is not None:
+            return self.receipt["request"]
+        if self.judged is not None:
+            return self.judged.get("request", self.judged)
+        config = self.config or {}
+        records = config.get("indices")
+        return {"classes": config.get("classes"), "samples": None if records is None else len(records)}
 
     @property
     def networks(self) -> list[Mapping[str, Any]]:
@@ -75,10 +73,6 @@ class RequestRun:
     def network(self, role: str) -> Mapping[str, Any] | None:
         """The first of a role."""
         return next((one for one in self.networks if one["role"] == role), None)
-
-
-def counted(records: int) -> str:
-    return f"{records} record{'' if records == 1 else 's'}"
 
 
 def accuracy(network: Mapping[str, Any], classes: set[int], *, inside: bool) -> float | None:

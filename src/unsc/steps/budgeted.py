@@ -34,7 +34,7 @@ from unsc.task import Task
 from unsc.watch import Watch
 
 _TRIES = 12
-_ROUNDING = 1e-6
+ROUNDING = 1e-6
 """A forget loss in nats that float32 cannot tell from 0; it may even be negative."""
 _FEWEST_STEPS = 64
 """Small requests take more passes, so that their steps are not too few for the budget of each."""
@@ -70,7 +70,7 @@ class BudgetedRule(StepRule[RetainedCurvature]):
 
     def prepare(self, task: Task, progress: Progress) -> RetainedCurvature:
         """What weight changes cost all data that stays, the remaining samples of records' classes included."""
-        return estimate(task, _first_gradients(task), progress=progress)
+        return estimate(task, first_gradients(task), progress=progress)
 
     def start(self, model: nn.Module, task: Task, guide: RetainedCurvature) -> BudgetedStep:
         return BudgetedStep(model, task.layers, guide, task.watch, budget=self.budget)
@@ -80,7 +80,7 @@ _DAMPING_SAMPLES, _AT_ONCE = 128, 64
 """Forgotten samples whose gradient the damping is chosen for, and how many of them are in one backward pass."""
 
 
-def _first_gradients(task: Task) -> dict[str, Tensor]:
+def first_gradients(task: Task) -> dict[str, Tensor]:
     """Those of the forget loss at the original network, whose steps the damping is chosen for."""
     forgotten = task.samples.forget_fit
     count = min(_DAMPING_SAMPLES, len(forgotten))
@@ -131,16 +131,17 @@ class BudgetedStep(Step):
         self._spent_by_layer = dict.fromkeys((x.name for x in layers), 0.0)
         self._seen = self.seen = watch.first_look()
         self._next_measurement, self._measurements, self._interval = 0, 0, _MEASURE_EVERY
-        self._steps = 0
+        self._calls, self._steps = 0, 0
 
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step on samples and their target distributions (n, classes)."""
+        self._calls += 1
         loss, gradients = forget_gradients(self.model, self.layers, batch, targets)
         steps = {name: self.curvature.layers[name].solve(g, len(batch)) for name, g in gradients.items()}
         # b tr(D (A + damping I) D.T) of the unit step is <G, D>: what it is predicted to cost is what it gains.
         alone = {name: (gradients[name] * step).sum().item() for name, step in steps.items()}
         gains = torch.tensor([sum(alone[x.name] for x in part) for part in self.parts], dtype=torch.float64)
-        if not (gains.sum() > 0 and loss > _ROUNDING):
+        if not (gains.sum() > 0 and loss > ROUNDING):
             return  # nothing left to learn from this batch
         if self._steps >= self._next_measurement:
             self._measure(steps, gains)
@@ -195,9 +196,9 @@ class BudgetedStep(Step):
             predicted = length**2 * cost / 2
             if self._allowed(moved, total):
                 self._seen = self.seen = seen
-                self._spent.append(Spent(loss, self.excess * predicted, moved, total))
+                self._spent.append(Spent(self._calls, loss, self.excess * predicted, moved, total))
                 if predicted >= _TELLING * self.budget:
-                    self.excess = math.sqrt(self.excess * max(moved, _ROUNDING * self.budget) / predicted)
+                    self.excess = math.sqrt(self.excess * max(moved, ROUNDING * self.budget) / predicted)
                 return length
             # Shorter by half at least. That the prediction was this wrong also calls for another measurement.
             self.excess = max(4 * self.budget, moved if math.isfinite(moved) else 16 * self.budget) / predicted

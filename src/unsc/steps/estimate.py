@@ -47,7 +47,7 @@ EVERYTHING = Effort(samples=1 << 62, check_samples=1 << 62, rows_per_column=None
 _SENSITIVITY_BATCH = 16
 _FIT, _CHECK, _LABELS = range(3)
 """Streams of random numbers: rows of samples to fit and to check, and labels that are drawn for gradients."""
-_MORE, _WORTH_A_LOOK = 4, 1.25
+MORE, _WORTH_A_LOOK = 4, 1.25
 """Times more samples that another estimate takes, and that must be left for it: it costs as much as the last one."""
 
 
@@ -108,7 +108,7 @@ def estimate(
         if not doubtful or len(order.labels) < _WORTH_A_LOOK * goal:
             return RetainedCurvature({x.name: made[x.name] for x in task.layers}, goal)
         bought |= now
-        seen, goal = goal, min(_MORE * goal, len(order.labels))
+        seen, goal = goal, min(MORE * goal, len(order.labels))
         with progress("moments", goal - seen) as advance:
             moments.add(doubtful, order.read(fit, seen, goal), goal - seen, advance)
 

@@ -41,6 +41,8 @@ class Guide(Protocol):
 class Spent:
     """What one step started from and cost, in nats."""
 
+    step: int
+    """Which one it was, from 1; a step that finds nothing to learn costs nothing and is not listed."""
     loss: float
     """The forget loss of its batch, before it."""
     predicted: float
@@ -77,6 +79,10 @@ class Step(ABC):
     def predicted_kl(self, original: nn.Module, edited: nn.Module) -> float:
         """What the guide says retained predictions have changed by, in nats."""
         return 0.0
+
+    def predicted_drift(self, original: nn.Module, edited: nn.Module) -> dict[str, float]:
+        """What the guide says of how far each layer's outputs moved on retained rows; empty if it cannot tell."""
+        return {}
 
 
 G = TypeVar("G", bound=Guide)

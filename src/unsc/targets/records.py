@@ -98,7 +98,10 @@ class Unseen(Expected):
 
 def _places(evidence: Evidence) -> tuple[Tensor, float]:
     """Where records stand, 0 to 1, and the standard deviation of an error in that."""
-    own, others = (margins(s).cpu() for s in (evidence.forgotten, evidence.trained))
+    own = margins(evidence.forgotten).cpu()
+    if not len(evidence.trained):  # without other training samples, records can be ranked by themselves alone
+        return place_among(own, own), _noise(0.5)
+    others = margins(evidence.trained).cpu()
     place, reference = place_among(own, others), place_among(others, others)
     readout, noise = evidence.readout, _noise(0.5)
     if readout is not None:

@@ -47,7 +47,7 @@ class Stages:
     def seconds_per_step(self) -> float:
         """From the first step's end to the last one's: with checks at every fourth step, the first and last excluded.
 
-        After 17 steps these are 16, with four checks and two measurements of how layers add up, which is their share.
+        After 17 steps these are 16, with four checks and at least one measurement of how layers add up.
         """
         return (self._done[-1] - self._done[0]) / (len(self._done) - 1)
 

@@ -44,7 +44,7 @@ _STEP, _CHECK = "measured at every step", "measured at checks"
 
 
 def _forgetting(m: RunMetrics) -> list[Chart]:
-    found = [Series(_STEP, _rounded((i + 1, s.loss) for i, s in enumerate(m.spent)), "result")] if m.spent else []
+    found = [Series(_STEP, _rounded((s.step, s.loss) for s in m.spent), "result")] if m.spent else []
     found.append(Series(_CHECK, _rounded((c.steps, c.distance) for c in m.history), "retrained"))
     known = [(0, m.forget_acc_before), *((c.steps, c.forget_acc) for c in m.history)]
     accuracy = [Series(_CHECK, _rounded(known), "retrained")]
@@ -59,13 +59,13 @@ def _retaining(m: RunMetrics) -> list[Chart]:
     checks = [*(start if not m.spent else []), *((c.steps, c.retained_kl) for c in m.history)]
     found = [Series(_CHECK, _rounded(checks), "retrained")]
     if m.spent:
-        totals = [*start, *((i + 1, s.total) for i, s in enumerate(m.spent))]
+        totals = [*start, *((s.step, s.total) for s in m.spent)]
         found.insert(0, Series(_STEP, _rounded(totals), "result"))
     charts = [Chart("Retained KL since the original", lines(found, below="step", axis="nats"), " nats", 260)]
     if m.spent:
         costs = [
-            Series("predicted", _rounded((i + 1, s.predicted) for i, s in enumerate(m.spent)), "method", dashed=True),
-            Series(_STEP, _rounded((i + 1, s.measured) for i, s in enumerate(m.spent)), "result"),
+            Series("predicted", _rounded((s.step, s.predicted) for s in m.spent), "method", dashed=True),
+            Series(_STEP, _rounded((s.step, s.measured) for s in m.spent), "result"),
         ]
         charts.append(Chart("Retained KL of each step", lines(costs, below="step", axis="nats"), " nats", 260))
     return charts
@@ -76,13 +76,10 @@ def _rounded(pairs: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
 
 
 def _rows(m: RunMetrics) -> list[tuple[Cell, ...]]:
-    checks = {c.steps: c for c in m.history}
+    checks, costs = {c.steps: c for c in m.history}, {s.step: s for s in m.spent}
     rows: list[tuple[Cell, ...]] = [(0, None, m.forget_acc_before, None, None, 0.0, None, None)]
-    for n in range(1, max([len(m.spent), *checks]) + 1):
-        spent = m.spent[n - 1] if n <= len(m.spent) else None
-        check = checks.get(n)
-        if spent is None and check is None:
-            continue
+    for n in sorted(checks.keys() | costs.keys()):
+        spent, check = costs.get(n), checks.get(n)
         rows.append(
             (
                 n,

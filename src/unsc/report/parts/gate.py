@@ -67,7 +67,8 @@ def _light(name: str, unit: str, verdict: Verdict | None, limits: Mapping[str, f
     if verdict is None:
         return Light(name, "open", None, limits[name], unit, "not measured", "")
     state = "good" if verdict.passed else "bad"
-    return Light(name, state, verdict.measured, verdict.limit, unit, verdict.source, verdict.advice)
+    value = None if verdict.measured is None else float(verdict.measured)  # files of a store have NaN as a word
+    return Light(name, state, value, verdict.limit, unit, verdict.source, verdict.advice)
 
 
 def figures(run: RequestRun) -> dict[str, Figure]:
@@ -96,7 +97,7 @@ def figures(run: RequestRun) -> dict[str, Figure]:
         if old["class"] not in goes
     ]
     if drops:
-        found["worst_class_drop"] = Figure(max(0.0, *drops) if len(drops) > 1 else max(0.0, drops[0]))
+        found["worst_class_drop"] = Figure(max(0.0, *drops))
     return found
 
 

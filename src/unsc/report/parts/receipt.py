@@ -19,6 +19,8 @@ NOT_CLAIMED = (
 
 def part(run: RequestRun) -> str:
     """The receipt in words; without one, that there is none."""
+    if run.receipt is None and run.judged is not None:
+        return paragraph("There is no receipt: this candidate was not released.", "note")
     if run.receipt is None:
         return paragraph(
             "There is no receipt: nothing was released through a store. `unsc forget --store` writes one, signed.",

@@ -62,7 +62,7 @@ class Growth(Row):
     """An exponent that counts as flat: ten times as much for 1.26 times the time."""
     batch_size: int = 32
     most_steps: int = 9
-    repeats: int = 3
+    repeats: int = 2
 
     def measure(self, place: Place) -> Iterator[Line]:
         for factor, values in self.factors.items():

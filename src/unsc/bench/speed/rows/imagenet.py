@@ -26,7 +26,7 @@ from unsc.bench.speed.stages import Enough, Stages
 from unsc.datasets import read
 from unsc.errors import MissingExtra
 from unsc.extras import need
-from unsc.steps.estimate import SPARING
+from unsc.steps.estimate import MORE, SPARING
 
 Loader: TypeAlias = DataLoader[tuple[torch.Tensor, int]]
 
@@ -108,8 +108,8 @@ def _extrapolated(samples: list[int], times: list[float]) -> dict[str, Any]:
     each = max(times[1] - times[0], 0.0) / (samples[1] - samples[0])
     fixed = max(times[0] - each * samples[0], 0.0)
     # A sample here is seen once for its moments, and for the sensitivities forward and backward: four forward passes.
-    # A request takes moments of twice the first samples and of those to check, and sensitivities of some.
-    passes = 2 * SPARING.samples + SPARING.check_samples + 3 * SPARING.sensitivity_samples
+    # A request takes moments of a multiple of the first samples and of those to check, and sensitivities of some.
+    passes = MORE * SPARING.samples + SPARING.check_samples + 3 * SPARING.sensitivity_samples
     wanted = passes / 4
     return {
         "preparation": fixed + each * wanted,

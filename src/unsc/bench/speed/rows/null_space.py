@@ -31,7 +31,7 @@ class ManyClasses(Row):
     """Timed on some classes and scaled, on both sides; ours has its forward passes and the last merge in it."""
 
     classes: int = 99
-    timed_classes: int = 4
+    timed_classes: int = 2
     samples: int = 256
     width: float = 1.0
 

@@ -29,7 +29,8 @@ class OneStep(Row):
     forget: int = 3
     batch_size: int = 128
     per_class: int = 1024
-    """Training samples of each class: preparation is not what is timed here."""
+    """Training samples of each class, and how many of them guides are made from: preparation is not timed here."""
+    samples_per_class: int = 64
     most_steps: int = 17
     rules: tuple[str, ...] = ("budgeted", "paper")
     repeats: int = 3
@@ -56,6 +57,7 @@ class OneStep(Row):
     def _pair(self, rule: str, model: nn.Module, some: Subset, batch: Any, seed: int) -> tuple[float, float]:
         plain = sgd_seconds(model, batch, repeats=4)
         options = {"step": rule, "batch_size": self.batch_size, "max_passes": 100, "seed": seed, **_NEVER}
+        options["samples_per_class"] = self.samples_per_class
         stages = stages_of(model, some, classes=[self.forget], most_steps=self.most_steps, **options)
         return stages.seconds_per_step, plain
 
