@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -145,10 +146,10 @@ def test_transformers_know_their_classes(points: TensorDataset) -> None:
         id2label=dict(enumerate(names)), label2id={name: i for i, name in enumerate(names)},
     )  # fmt: skip
     bert = transformers.BertForSequenceClassification(config).eval()
-    smaller = DroppedOutputs("classifier", (0, 2, 3), 4).drop(bert)
+    smaller: Any = DroppedOutputs("classifier", (0, 2, 3), 4).drop(bert)
     assert smaller.config.id2label == {0: "a", 1: "c", 2: "d"} and smaller.config.label2id == {"a": 0, "c": 1, "d": 2}
     assert smaller.config.num_labels == smaller.num_labels == 3 and bert.config.num_labels == bert.num_labels == 4
     ids = torch.tensor([[1, 2, 3]])
     assert torch.isfinite(smaller(ids, labels=torch.tensor([2])).loss)
-    again = DroppedOutputs("classifier", (0, 2, 3), 4).restored(smaller)
+    again: Any = DroppedOutputs("classifier", (0, 2, 3), 4).restored(smaller)
     assert again.num_labels == 4 and again.config.id2label == {0: "a", 2: "c", 3: "d"}

@@ -205,6 +205,7 @@ def test_validation_data_that_was_trained_on_is_left_out(noisy: Noisy) -> None:
         found = result.metrics.records.validation  # type: ignore[union-attr]
         assert found is not None
         assert (found.overlapping, found.samples) == (overlapping, len(mixed) - overlapping)
+        assert f"{overlapping} validation samples are training data and were left out" in result.metrics.note
     with pytest.raises(InvalidData, match="0 validation samples after 200 that are training data were left out"):
         unsc.forget(noisy.model, noisy.train, validation=Subset(noisy.train, range(200)), **options)
 

@@ -123,6 +123,8 @@ def test_what_was_not_forgotten_may_be_asked_again(model: nn.Module, points: Ten
     assert failed.gone == ()
     again = unsc.forget(failed, points, classes=[3])
     assert again.gone == (3,)
+    later = unsc.forget(failed, left(points, 3), classes=[1])  # its samples are deleted: it is to be gone, not to stay
+    assert later.request.gone == (3,) and not of_classes(predicted(later.model, points), (1, 3)).any()
     with pytest.raises(InvalidRequest, match="class 3 is forgotten already"):
         unsc.forget(again, points, classes=[3])
 

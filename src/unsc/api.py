@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import Subset
 
 from unsc import peers
@@ -16,6 +17,7 @@ from unsc.batches import join
 from unsc.datasets import Data, as_source
 from unsc.errors import HeadOnlyWarning, InvalidRequest, NotForgotten, NotForgottenWarning, listing
 from unsc.forms import Collate
+from unsc.history import Past, asked_in
 from unsc.layout import channels_last
 from unsc.loaders import batches_in, check_parts, request_for, staying
 from unsc.logits import OfOutput
@@ -85,7 +87,8 @@ def forget(
     words = {"classes": classes, "indices": indices, "new_labels": new_labels}
     asked = Asked(model, original, words, lost)
     with opened(dataset, asked, chosen, labels=labels, collate_fn=collate_fn, progress=shown) as training:
-        source, request, every = training.source, training.request, training.labels
+        source, every = training.source, training.labels
+        request = _without_deleted(training.request, history, every)
         positions = request.split(every, min_retained=chosen.min_retained)
         unseen = None
         if validation is not None:
@@ -229,6 +232,12 @@ def _only_the_head(result: Forgotten) -> str:
         "(requires_grad), or register the kind of their modules (unsc.layers.register); if none are frozen, use "
         'step="budgeted". If the head alone is meant, name its parameters (parameters=...)'
     )
+
+
+def _without_deleted(request: Request, history: Iterable[Past], labels: Tensor) -> Request:
+    """Classes that were asked for before, and whose samples are deleted, are gone, however far that request came."""
+    deleted = {*asked_in(history)} - {*labels.unique().tolist(), *request.classes}
+    return replace(request, gone=tuple(sorted({*request.gone, *deleted})))
 
 
 def _options_under(guide: Guide, options: dict[str, Any]) -> Options:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -66,3 +66,8 @@ def gone_by(history: Iterable[Past]) -> tuple[int, ...]:
         if past.kept is not None:
             gone = {new for new, old in enumerate(past.kept) if old in gone}
     return tuple(sorted(gone))
+
+
+def asked_in(history: Iterable[Past]) -> tuple[int, ...]:
+    """The classes that were asked for, whether or not they were forgotten, by the numbers that they have at the end."""
+    return gone_by(replace(past, status="forgotten") for past in history)

@@ -43,8 +43,8 @@ class Options:
     samples_per_class: int = 256
     """Retained samples of each class for its moments."""
     batch_size: int | None = None
-    """Forgotten samples a step: by default a sixteenth of them (a quarter for records that get what an unseen network
-    would say), at least 16 and at most 128."""
+    """Forgotten samples a step: by default a sixteenth of them (all, for records that get what an unseen network would
+    say), at least 16 and at most 128."""
     max_passes: int | None = None
     """Over the forgotten samples: by default 2, or as many as make 64 steps; 25 for the paper's step."""
     max_kl: float | None = None

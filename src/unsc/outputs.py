@@ -8,6 +8,7 @@ nearest to the lowest score of the classes that stay, on retained samples. Nothi
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable
 
 import torch
@@ -52,17 +53,23 @@ def check_droppable(head: Head | None, request: Request) -> Head:
 
 
 @torch.no_grad()
-def settled(task: Task, result: nn.Module, final: nn.Module, head: Head, lost: Iterable[int]) -> float | None:
+def settled(
+    task: Task, result: nn.Module, final: nn.Module, head: Head, lost: Iterable[int], *, most: float
+) -> float | None:
     """Settle the outputs of the classes `lost` in `result`, of which `final` is a working copy.
 
-    Returns the mean probability that they then have on the forgotten samples to check. If they would not get lower by
-    it, they are left as they are: None.
+    Returns the mean probability that they then have on the forgotten samples to check. It is at most `most`: where few
+    classes stay, their lowest score is not low, and biases are lowered further. Without a bias, outputs that would not
+    get lower are left as they are: None.
     """
     lost = list(lost)  # a tuple would be an index of several dimensions
     own = Head(head.path, _linear(final, head.path))
     before, rows = _mass(task, final, lost), copy.deepcopy(own.layer.state_dict())
     settle(final, own, lost, task.request.stays, task.samples.retain_check)
     after = _mass(task, final, lost)
+    if after > most and "bias" in rows:
+        own.layer.bias[lost] -= _log_odds(after) - _log_odds(most)
+        after = _mass(task, final, lost)
     if not after < before:
         own.layer.load_state_dict(rows)
         return None
@@ -102,6 +109,10 @@ def _fitted(rows: Tensor, values: Tensor, ridge: float) -> Tensor:
 def _mass(task: Task, model: nn.Module, classes: list[int]) -> float:
     """Mean probability of the `classes` on the forgotten samples to check."""
     return scores_of(model, task.samples.forget_check).logits.softmax(dim=1)[:, classes].sum(dim=1).mean().item()
+
+
+def _log_odds(p: float) -> float:
+    return math.log(p / (1 - p))
 
 
 def _linear(model: nn.Module, path: str) -> nn.Linear:

@@ -39,7 +39,13 @@ def note_on_records(stopped: Stopped, records: RecordMetrics) -> str:
         f"their predictions are {records.distance:.3f} nats from what they should be (before: "
         f"{records.distance_before:.3f})."
     )
-    return f"{NOTES[stopped]} {told} {records.copies.note()}".rstrip()
+    return " ".join(filter(None, (NOTES[stopped], told, records.copies.note(), _left_out(records))))
+
+
+def _left_out(records: RecordMetrics) -> str:
+    """That validation samples were training data, in words; empty if none were."""
+    overlapping = 0 if records.validation is None else records.validation.overlapping
+    return f"{overlapping} validation samples are training data and were left out." if overlapping else ""
 
 
 def _within(retained: int) -> str:

@@ -39,6 +39,9 @@ from unsc.verdict import judge, judge_records, was_known
 from unsc.watch import Watch, drift
 from unsc.wrappers import unwrapped
 
+_SETTLED = 0.1
+"""Share of `stop_mass` that settled outputs hold at most."""
+
 MakeGuide: TypeAlias = Callable[[Task], Guide]
 """Prepares the guide of a task, or has it at hand."""
 
@@ -149,7 +152,8 @@ def carry_out(
         dropped = DroppedOutputs(head.path, kept, request.num_classes)
         result, past = dropped.drop(result), replace(past, kept=kept)
     elif head is not None and lost and samples.retain_check:
-        metrics = replace(metrics, settled_mass=settled(task, result, final, head, lost))
+        most = _SETTLED * options.stop_mass
+        metrics = replace(metrics, settled_mass=settled(task, result, final, head, lost, most=most))
     return Forgotten(rewrap(result), metrics, frozen, options, request, guide, (*history, past), dropped)
 
 

@@ -14,7 +14,7 @@ from unsc.duplicates import all_fingerprints
 from unsc.errors import InvalidData, listing
 from unsc.targets.records import FEWEST
 
-_MOST = 4096
+_MOST = 1024
 """Samples that are drawn of a large set: more do not change a distribution that they are compared with."""
 _BATCH = 64
 
@@ -29,7 +29,7 @@ class Validation:
 
 
 def read_validation(source: Source, *, known: Container[bytes], num_classes: int, seed: int) -> Validation:
-    """At most 4,096 samples of a data set, without those whose fingerprints are `known`."""
+    """At most 1,024 samples of a data set, without those whose fingerprints are `known`."""
     drawn = torch.randperm(len(source), generator=torch.Generator().manual_seed(seed))[:_MOST].sort().values
     fresh = torch.tensor([print_ not in known for print_ in all_fingerprints(source, drawn.tolist())], dtype=torch.bool)
     chosen = drawn[fresh]

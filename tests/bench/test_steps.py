@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 from typer.testing import CliRunner
 
 from unsc.bench.datasets import Split
-from unsc.bench.steps import by_class, by_records
+from unsc.bench.steps import by_class
 from unsc.bench.steps.page import write_page
 from unsc.bench.steps.run import run_steps
 from unsc.bench.steps.setups import Setup
@@ -57,16 +57,6 @@ def test_references_are_what_evaluation_finds(two_classes: Setup) -> None:
         found = evaluate(model, retain_test=parts[0], forget_test=parts[1])
         assert row["retain_test_acc"] == pytest.approx(found.retain_test_acc)
         assert row["forget_test_acc"] == pytest.approx(found.forget_test_acc)
-
-
-def test_a_draw_of_records(two_classes: Setup) -> None:
-    rows = by_records.measure(two_classes, 5, 0)
-    assert [row["method"] for row in rows] == ["original", "retrained", "unsc"]
-    assert all(row["test_acc"] > 80 and 0 <= row["records_acc"] <= 100 for row in rows)
-    assert rows[2]["stopped"] and rows[2]["retained_kl"] >= 0
-    other = [{**row, "seed": 1, "test_acc": row["test_acc"] + 1} for row in rows]
-    (lines,) = by_records.table(rows + other).blocks
-    assert lines[0][0] == "original: 5" and lines[0][1].endswith(" ± 0.707")
 
 
 def test_unknown_setups_are_refused_before_anything_is_trained(tmp_path: Path) -> None:

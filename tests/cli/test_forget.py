@@ -14,6 +14,7 @@ import pytest
 import torch
 from brought import everything, image_classifier, logits, pixels, sentence, text_classifier
 from rich.console import Console
+from safetensors.torch import load_file
 
 import unsc
 from unsc.cli.view import View
@@ -43,6 +44,19 @@ def test_the_first_five_minutes(command: Run, folder: Path) -> None:
     assert (predicted[test.labels == 2] != 2).all() and (predicted == test.labels)[test.labels != 2].all()
     again = command(*WORDS, "--classes", "cat", "--out", "runs/first")
     assert again[0] == 2 and "runs/first exists already" in again[2] and "--overwrite" in again[2]
+
+
+def test_outputs_are_dropped(command: Run, folder: Path) -> None:
+    """The saved network has two outputs left; loaded again, it speaks in the labels of the data."""
+    dropping = ("--classes", "bee", "--options", "drop_outputs=true", "--validation", "test", "--out", "runs/smaller")
+    code, out, err = command(*WORDS, *dropping)
+    assert code == 0 and "bee: forgotten" in out, err
+    assert json.loads((folder / "runs/smaller/config.json").read_text())["label_map"] == {"0": 0, "2": 1}
+    assert load_file("runs/smaller/model.safetensors")["4.weight"].shape == (2, 6)
+    back = unsc.load_model("brought_app:build", "runs/smaller/model.safetensors")
+    test = everything(unsc.load_data("test", model=back), back.model)
+    predicted, stays = logits(back.model, test).argmax(dim=1), test.labels != 1
+    assert (predicted != 1).all() and (predicted == test.labels)[stays].all()
 
 
 def test_a_run_is_reported_from_its_folder_alone(command: Run, folder: Path) -> None:

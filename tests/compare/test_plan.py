@@ -98,6 +98,13 @@ def test_given_classes_are_forgotten_in_every_trial() -> None:
     assert len({t.original.seed for t in made}) == len({t.retrained.seed for t in made}) == 5
     assert tuning(config, 10) == (made[0].original, (2, 5))
     assert trials(replace(CONFIG, classes=(0, 1), trials=4), 3)[3].later == (2,)
+
+
+def test_a_sequence_of_five() -> None:
+    for trial in trials(replace(CONFIG, later=4), 10):
+        assert len({*trial.classes, *trial.later}) == 5
+    with pytest.raises(InvalidRequest, match="later=9 with 10 classes; at most 8 leave one"):
+        trials(replace(CONFIG, later=9), 10)
     for wrong in ((), (10,), (-1, 2), tuple(range(10))):
         with pytest.raises(InvalidRequest, match="give at least one of 0 to 9, and leave at least one"):
             trials(replace(CONFIG, classes=wrong), 10)

@@ -69,7 +69,9 @@ def test_distance_to_retraining_is_on_the_records() -> None:
     found = distance_on_records(known)["js_records"]
     assert known.retrained is not None
     expected = js_distance(known.logits("forget_train"), known.logits("forget_train", known.retrained)).mean().item()
-    assert found.value == pytest.approx(expected) and found.n == 200
+    assert found.value == pytest.approx(expected) and found.n == 200 and found.detail is None
+    beside = distance_on_records(replace(known, twin=known.model))["js_records"]
+    assert beside.detail == {"floor": pytest.approx(expected)}
 
 
 @pytest.mark.parametrize("of", [loss_attack, accuracy_on_records, distance_on_records])

@@ -74,6 +74,9 @@ def numbers(text: str, option: str) -> list[int]:
         raise InvalidRequest(f"{option} {text!r}; give whole numbers separated by commas, like 3 or 3,5") from None
 
 
+_TRUTHS = {"true": True, "false": False}
+
+
 def option_values(text: str | None) -> dict[str, int | float | str]:
     """Options by name, of a list like "max_passes=4,step=paper"."""
     found: dict[str, int | float | str] = {}
@@ -86,6 +89,8 @@ def option_values(text: str | None) -> dict[str, int | float | str]:
 
 
 def _value(text: str) -> int | float | str:
+    if text in _TRUTHS:
+        return _TRUTHS[text]
     for kind in (int, float):
         try:
             return kind(text)

@@ -28,6 +28,7 @@ def command(
     tune_seconds: Annotated[float, typer.Option(help="Time limit for tuning each method.")] = 30.0,
     shadows: Annotated[int, typer.Option(help="Shadow models of each kind; references are twice as many.")] = 4,
     metrics: Annotated[str | None, typer.Option(help="Names separated by commas; all by default.")] = None,
+    later: Annotated[int, typer.Option(help="Classes to forget afterwards, one by one, for the rebound.")] = 1,
     seed: Annotated[int, typer.Option(help="All other seeds follow from it.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Processes; one for each core by default.")] = None,
     cluster: Cluster = None,
@@ -56,6 +57,7 @@ def command(
         names(metrics),
         request=request,  # type: ignore[arg-type]
         records=records,
+        later=later,
     )
     folder = out or default_folder("compare" if request == "classes" else f"compare-{request}", data)
     with watched(config, folder) as view:

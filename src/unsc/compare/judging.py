@@ -100,8 +100,14 @@ class Judge:
         )
 
     def _later(self, trial: Trial, method: str) -> Later:
-        seed, gone = trial.original.seed, trial.classes
-        return Later(trial.later, lambda model: self._forgotten(method, model, trial.later, seed=seed, gone=gone))
+        def run(model: nn.Module) -> nn.Module:
+            gone = trial.classes
+            for k in trial.later:
+                model = self._forgotten(method, model, (k,), seed=trial.original.seed, gone=gone)
+                gone = (*gone, k)
+            return model
+
+        return Later(trial.later, run)
 
     def _forgotten(
         self, method: str, model: nn.Module, asked: Asked, *, seed: int, gone: Sequence[int] = ()

@@ -78,6 +78,8 @@ class Config:
     """What is forgotten: a class, or records of all classes, drawn at random."""
     records: int | None = None
     """How many records are forgotten in each trial; by default a twentieth of the training data."""
+    later: int = 1
+    """Classes that are forgotten afterwards, one after the other, to see whether what was forgotten comes back."""
 
     def __post_init__(self) -> None:
         if self.request not in get_args(_Kind):
@@ -86,7 +88,7 @@ class Config:
             raise InvalidRequest(f"classes={list(self.classes)} with request='records'; give one of the two")
         if self.records is not None and (self.request == "classes" or self.records < 5):
             raise InvalidRequest(f"records={self.records}; give 5 or more, with request='records'")
-        for name, least in (("trials", 1), ("tune_tries", 0), ("shadows", 0), ("seed", 0)):
+        for name, least in (("trials", 1), ("tune_tries", 0), ("shadows", 0), ("seed", 0), ("later", 1)):
             if getattr(self, name) < least:
                 raise InvalidRequest(f"{name}={getattr(self, name)}; it must be at least {least}")
         if self.shadows == 1:
@@ -135,11 +137,12 @@ class Training:
 
 @dataclass(frozen=True)
 class Trial:
-    """One request: what to forget, the classes of a later request, and the networks to judge with."""
+    """One request: what to forget, the classes of later requests, and the networks to judge with."""
 
     number: int
     classes: tuple[int, ...]
     later: tuple[int, ...]
+    """A request each, in this order."""
     original: Training
     retrained: Training
     twin: Training | None
@@ -213,11 +216,14 @@ def tuning_request(config: Config, num_classes: int, samples: int = 0) -> Reques
 
 
 def _asked(config: Config, order: list[int], number: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """The classes of a trial, those of its later request, and no records."""
+    """The classes of a trial, those of its later requests, and no records."""
     most = len(order) - 1
     classes = config.classes or (order[number % most],)
     turned = [order[(number + 1 + i) % most] for i in range(most)] + order[-1:]
-    return classes, (next(k for k in turned if k not in classes),), ()
+    others = [k for k in turned if k not in classes]
+    if config.later > 1 and config.later >= len(others):
+        raise InvalidRequest(f"later={config.later} with {len(order)} classes; at most {len(others) - 1} leave one")
+    return classes, tuple(others[: config.later]), ()
 
 
 def _draws(config: Config, samples: int) -> list[tuple[int, ...]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 
@@ -41,6 +41,8 @@ _PARTS = (
     "report.html",
 )
 """All that a comparison writes into its folder."""
+_FORMER: dict[str, Any] = {"request": "classes", "records": None, "later": 1}
+"""What a configuration means that was written before it had these."""
 _ELSEWHERE = "name another folder with --out, or replace it with --overwrite"
 
 
@@ -176,7 +178,7 @@ def _whole(comparison: Comparison) -> Config:
     path = folder / "config.json"
     if path.exists():
         try:
-            former = {"request": "classes", "records": None} | current_names(json.loads(path.read_text())["config"])
+            former = _FORMER | current_names(json.loads(path.read_text())["config"])
             same = json.loads(json.dumps(config.fixed()))
             other = {k: former.get(k) for k in same if former.get(k) != same[k]}
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:

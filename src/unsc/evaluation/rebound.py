@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 
+import torch
+
 from unsc.errors import InvalidData, listing
 from unsc.evaluation.shared.case import Case
 from unsc.evaluation.shared.metrics import Metric, Value, measures
@@ -12,12 +14,14 @@ from unsc.request import of_classes
 
 
 @measures(
-    Metric("rebound", "rebound", "lower", "points", "Gain in accuracy on forgotten test samples when a later request "
-           "is carried out on the same model.", ("later",)),
-    Metric("later_forget_acc", "later forget", "lower", "%", "Accuracy on test samples of the later request's "
-           "classes after it was carried out.", ("later",)),
+    Metric("rebound", "rebound", "lower", "points", "Gain in accuracy on forgotten test samples when later requests "
+           "are carried out on the same model, one after the other.", ("later",)),
+    Metric("later_forget_acc", "later forget", "lower", "%", "Accuracy on test samples of the later requests' "
+           "classes after all of them were carried out.", ("later",)),
+    Metric("taken_for_gone", "taken for gone", "lower", "%", "Share of all test samples that are then classified as "
+           "any class that was forgotten, first or later.", ("later",)),
 )  # fmt: skip
-def rebound_after_later_request(case: Case) -> dict[str, Value]:
+def rebound_after_later_requests(case: Case) -> dict[str, Value]:
     later = case.needed("later")
     asked = of_classes(case.labels("retain_test").cpu(), later.classes)
     if not asked.any():
@@ -27,8 +31,10 @@ def rebound_after_later_request(case: Case) -> dict[str, Value]:
         )
     after = later.run(copy.deepcopy(case.model))  # whatever it does, the judged model stays as it is
     before, gained = accuracy_on(case, "forget_test"), accuracy_on(case, "forget_test", after)
-    detail = {"before": before, "after": gained}
+    detail = {"before": before, "after": gained, "later_requests": len(later.classes)}
+    said = torch.cat([case.logits(part, after).argmax(dim=1) for part in ("forget_test", "retain_test")])
     return {
         "rebound": Value(gained - before, len(case.parts["forget_test"]), detail=detail),
         "later_forget_acc": share(correct(case, "retain_test", after)[asked]),
+        "taken_for_gone": share(of_classes(said, (*case.classes, *later.classes))),
     }

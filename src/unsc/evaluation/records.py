@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from unsc.errors import InvalidRequest
-from unsc.evaluation.distance import counterpart, js_distance
+from unsc.evaluation.distance import counterpart, floor, js_distance
 from unsc.evaluation.shared.attacks import enough, log_probability
 from unsc.evaluation.shared.bootstrap import intervals
 from unsc.evaluation.shared.case import Case
@@ -62,11 +64,19 @@ def loss_attack(case: Case) -> dict[str, Value]:
     )
 )
 def distance_on_records(case: Case) -> dict[str, Value]:
+    """The detail has the distance between two retrained models, if there is a second one."""
     _of_records(case)
-    found = js_distance(case.logits("forget_train"), case.logits("forget_train", counterpart(case)))
+    found = _distances(case)
     half = 1.96 * found.std().item() / len(found) ** 0.5 if len(found) > 1 else 0.0
     mean = found.mean().item()
-    return {"js_records": Value(mean, len(found), max(0.0, mean - half), min(1.0, mean + half))}
+    lowest = floor(case)
+    detail = None if lowest is None else {"floor": _distances(lowest).mean().item()}
+    return {"js_records": Value(mean, len(found), max(0.0, mean - half), min(1.0, mean + half), detail)}
+
+
+def _distances(case: Case) -> Tensor:
+    """Of the model's predictions for the records to those of the retrained one, (n,)."""
+    return js_distance(case.logits("forget_train"), case.logits("forget_train", counterpart(case)))
 
 
 def _of_records(case: Case) -> None:

@@ -20,7 +20,12 @@ from unsc.validation import read_validation
     search={"budget": Range(1e-4, 4e-3, log=True), "stop_mass": Range(1e-4, 1e-1, log=True)},
 )
 def unsc(
-    problem: Problem, *, budget: float = 4e-4, max_passes: int | None = None, stop_mass: float = 0.01
+    problem: Problem,
+    *,
+    budget: float = 4e-4,
+    max_passes: int | None = None,
+    stop_mass: float = 0.01,
+    hidden: float = 0.0,
 ) -> Forgotten:
     """Source: this package's `unsc.forget` with its default step, after Chen, Zhu, Yu, Zhou, "Machine Unlearning via
     Null Space Calibration", IJCAI 2024.
@@ -40,7 +45,9 @@ def unsc(
     """
     # Without held-out samples nothing says what records should become.
     targets = None if problem.classes or problem.gives("validation") else "soft"
-    return carried_out(problem, budget=budget, max_passes=max_passes, stop_mass=stop_mass, targets=targets)
+    return carried_out(
+        problem, budget=budget, max_passes=max_passes, stop_mass=stop_mass, hidden=hidden, targets=targets
+    )
 
 
 def carried_out(problem: Problem, **options: Any) -> Forgotten:

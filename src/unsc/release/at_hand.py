@@ -24,7 +24,7 @@ from unsc.targets.records import FEWEST
 WatchedOn: TypeAlias = Literal["validation", "canaries", "nothing"]
 """Where retained samples are from that predictions are watched on."""
 
-_MOST_UNSEEN, _MOST_WATCHED, _BATCH = 4096, 512, 64
+_MOST_UNSEEN, _MOST_WATCHED, _BATCH = 1024, 512, 64
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def find_former(data: LoadedData, model: nn.Module, manifest: Manifest, markers:
 
 
 def find_unseen(data: LoadedData, model: nn.Module, manifest: Manifest, markers: Markers, *, seed: int) -> Unseen:
-    """Up to 4,096 validation samples of classes that are not gone, none of which is or was training data."""
+    """Up to 1,024 validation samples of classes that are not gone, none of which is or was training data."""
     drawn = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))[:_MOST_UNSEEN].tolist()
     known = {sample.fingerprint for sample in manifest.samples.values()}
     prints = [data.fingerprint(i) for i in drawn]

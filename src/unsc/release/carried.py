@@ -22,7 +22,7 @@ from unsc.result import Forgotten
 from unsc.task import Samples
 
 _SHOWN = 512
-"""Samples of either kind that a report shows, at most."""
+"""Forgotten samples of classes, and samples of either kind in a report, that are looked at, at most."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ class Carried:
 
     @cached_property
     def forgotten(self) -> Pair:
-        return self._pair(self.whole)
+        """Of classes only some samples: each of them costs two forward passes."""
+        some = len(self.whole) if self.result.request.kind == "records" else min(len(self.whole), _SHOWN)
+        return self._pair(self.whole[torch.arange(some)])
 
     @cached_property
     def watched(self) -> Pair | None:
@@ -147,9 +149,9 @@ class Carried:
         )
 
     def to_mark(self) -> Iterator[tuple[str, int, float, float]]:
-        """Of each forgotten sample its fingerprint, its label, and the probability of that before and after."""
+        """Fingerprint and label of forgotten samples at hand, and the probability of it before and after."""
         scores = [(-s.losses()).exp().tolist() for s in (self.forgotten.before, self.forgotten.after)]
-        return zip(self.at_hand.forgotten.prints, self.whole.labels.tolist(), *scores, strict=True)
+        return zip(self.at_hand.forgotten.prints, self.forgotten.labels.tolist(), *scores, strict=False)
 
     def _pair(self, batch: Batch) -> Pair:
         return Pair.of(self.before, self.after, batch)

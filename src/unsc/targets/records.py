@@ -20,7 +20,7 @@ from unsc.errors import InvalidData, InvalidRequest
 from unsc.ranks import place_among, value_at
 from unsc.request import Kind
 from unsc.targets.classes import Soft
-from unsc.targets.goal import Goal, Near
+from unsc.targets.goal import Goal, Gone, Near
 from unsc.targets.rule import Evidence, TargetRule, Targets
 from unsc.targets.scores import margins, with_margins
 
@@ -39,7 +39,7 @@ class Expected(TargetRule):
     """What the prediction for a record should be; the run ends when predictions are near it."""
 
     serves: ClassVar[tuple[Kind, ...]] = ("records",)
-    batches: ClassVar[int] = 4
+    batches: ClassVar[int] = 1
 
     stop_kl: float = 0.01
     """Mean distance from the targets, in nats, at which records are forgotten."""
@@ -176,6 +176,10 @@ class Away(Soft):
     serves: ClassVar[tuple[Kind, ...]] = ("records",)
     max_kl: ClassVar[float | None] = _WRONG_LABELS_KL
 
+    def goal(self, kind: Kind, stop_mass: float) -> Goal:
+        # A wrong label has done harm around its record as well, which is undone only when nothing is left of it.
+        return Gone(stop_mass)
+
     def renewed(self, targets: Tensor, look: Callable[[], Evidence]) -> Tensor:
         """By the network as it is: the fewer wrong labels it still believes, the better it knows the right ones."""
         return self.make(look())
@@ -189,6 +193,7 @@ class Relabel(Expected):
     does: ClassVar[str] = "was moved to the new label that was given for it"
     limits: ClassVar[str] = "This is as right as the new labels are, and does not promise the weights of retraining."
 
+    batches: ClassVar[int] = 16
     max_kl: ClassVar[float | None] = _WRONG_LABELS_KL
 
     stop_kl: float = 0.005

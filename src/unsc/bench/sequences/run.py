@@ -59,8 +59,10 @@ def _rows(name: str, path: Path, progress: Progress) -> list[Row]:
     data = setup.data()
     for seed in SEEDS:
         missing = [order for order in setup.orders if (seed, order) not in known]
-        model = setup.trained(data, seed) if missing else None
-        for order in missing if model is not None else ():
+        if not missing:
+            continue
+        model = setup.trained(data, seed)
+        for order in missing:
             rows.append({"seed": seed, "order": order} | measure(model, data, order, progress=progress))
             write_json(path, {"network": name, "versions": versions(), "rows": rows})
     return rows
@@ -109,7 +111,7 @@ def _percent(hits: torch.Tensor) -> float:
 
 
 def table(name: str, rows: Sequence[Row]) -> Grid:
-    """A line for each sequence, and the highest of the first two columns."""
+    """A line for each sequence."""
     lines = [
         (f"{', '.join(map(str, row['order']))} (seed {row['seed']})", *(f"{row[c]:.2f}" for c in COLUMNS))
         for row in rows

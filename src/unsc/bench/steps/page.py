@@ -8,7 +8,6 @@ from statistics import mean, stdev
 
 from unsc.bench.marked import between
 from unsc.bench.steps.by_class import Row
-from unsc.bench.steps.run import RECORDS
 from unsc.errors import InvalidData
 from unsc.storage.files import write_whole
 
@@ -34,7 +33,7 @@ def write_page(results: Path) -> list[Path]:
 def _table(path: Path) -> str:
     try:
         rows = json.loads(path.read_text())["rows"]
-        return by_count(rows) if path.stem == RECORDS else by_class(rows)
+        return by_class(rows)
     except (OSError, ValueError, LookupError, TypeError) as e:
         raise InvalidData(f"{path} does not hold rows of `unsc bench steps` ({e!r}); remove it, or run it again") from e
 
@@ -56,19 +55,6 @@ def by_class(rows: list[Row]) -> str:
         pairs = [" / ".join(_spread(values) for values in pair) for pair in columns]
         ours = [[found[k, "unsc"][c] for k in classes] for c in ("passes", "retained_kl", "seconds")]
         lines.append(f"| mean ± sd, n = {len(classes)} | {' | '.join(pairs)} | {' | '.join(map(_spread, ours))} |")
-    return "\n".join(lines)
-
-
-def by_count(rows: list[Row]) -> str:
-    """A line for each number of records and method."""
-    headings = "records", "method", "test accuracy", "accuracy on the records", "retained KL", "stopped"
-    lines = [f"| {' | '.join(headings)} |", "|" + "---|" * len(headings)]
-    for count, method in dict.fromkeys((row["records"], row["method"]) for row in rows):
-        own = [row for row in rows if (row["records"], row["method"]) == (count, method)]
-        cells = [_spread([row[c] for row in own]) for c in ("test_acc", "records_acc")]
-        kl = _spread([row["retained_kl"] for row in own]) if "retained_kl" in own[0] else ""
-        stopped = ", ".join(sorted({row["stopped"] for row in own if "stopped" in row}))
-        lines.append(f"| {count} | {method} | {' | '.join(cells)} | {kl} | {stopped} |")
     return "\n".join(lines)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from unsc.bench.steps import by_class, by_records
+from unsc.bench.steps import by_class
 from unsc.bench.steps.setups import SETUPS, Place
 from unsc.compare.grid import Grid
 from unsc.errors import unknown
 from unsc.progress import Progress, quiet
 
-RECORDS = "records"
-WITHOUT_FILES = ("digits", RECORDS, "mlp")
+WITHOUT_FILES = ("digits", "mlp")
 
 
 def run_steps(
@@ -28,17 +27,13 @@ def run_steps(
     Rows are written to `out` as `NAME.json` as they are measured, and a run that was stopped resumes from there unless
     it is to start `fresh`.
     """
-    known = (*SETUPS, RECORDS)
     for name in names:
-        if name not in known:
-            raise unknown("setup", name, known)
+        if name not in SETUPS:
+            raise unknown("setup", name, SETUPS)
     place = Place(out / "models", checkpoint, progress)
     for name in names or WITHOUT_FILES:
         path = out / f"{name}.json"
         if fresh:
             path.unlink(missing_ok=True)
-        if name == RECORDS:
-            yield by_records.table(by_records.run(SETUPS["digits"](place), path, progress=progress))
-        else:
-            setup = SETUPS[name](place)
-            yield by_class.table(setup, by_class.run(setup, path, progress=progress))
+        setup = SETUPS[name](place)
+        yield by_class.table(setup, by_class.run(setup, path, progress=progress))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from unsc.cli.bench import fetch, figures, mia, networks, render, sequences, speed, steps, tables
+from unsc.cli.bench import fetch, figures, mia, networks, records, render, sequences, speed, steps, tables
 
 app = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures on its data sets.")
 for name, about in tables.TABLES.items():
     app.command(name, help=about)(tables.command(name))
 OTHERS = {
     "steps": steps,
+    "records": records,
     "sequences": sequences,
     "speed": speed,
     "figures": figures,

@@ -24,6 +24,8 @@ def command(
     from unsc.bench.claims import write_claims
     from unsc.bench.figures.shared.make import draw_all
     from unsc.bench.leaderboard import write_leaderboard
+    from unsc.bench.records.run import write_page as write_records
+    from unsc.bench.sequences.page import write_page as write_sequences
     from unsc.bench.speed.page import write_page as write_speed
     from unsc.bench.steps.page import write_page as write_steps
     from unsc.bench.tables import write_tables
@@ -37,6 +39,8 @@ def command(
         *write_leaderboard(place),
         *write_claims(place),
         *write_steps(place),
+        *write_records(place),
+        *write_sequences(place),
         *write_speed(place),
     ):  # the page shows the pictures
         written(path)

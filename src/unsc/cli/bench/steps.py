@@ -15,7 +15,7 @@ from unsc.progress import bar
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="digits, records, mlp, alexnet, resnet20, resnet20-25; by default the first three."),
+        typer.Argument(help="digits, mlp, alexnet, resnet20, resnet20-25; by default the first two."),
     ] = None,
     folder: Folder = None,
     checkpoint: Annotated[Path | None, typer.Option(help="The public resnet20-12fca82f.th, for resnet20.")] = None,
@@ -24,7 +24,7 @@ def command(
         bool, typer.Option("--overwrite", "--fresh", help="Measure again what was measured before, and replace it.")
     ] = False,
 ) -> None:
-    """Our step and the paper's: each class forgotten in turn, and single records."""
+    """Our step and the paper's: each class forgotten in turn."""
     from unsc.bench.steps.run import run_steps
     from unsc.cli.tables import show_grid
 

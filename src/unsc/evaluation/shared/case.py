@@ -29,7 +29,7 @@ ABOUT_NEEDS: dict[Need, str] = {
     "twin": "a second retrained model (twin=...)",
     "references": "reference models trained on random halves of the data, which `unsc compare` trains",
     "shadows": "shadow models, unlearned and retrained, which `unsc compare` makes",
-    "later": "a later request by the same method, as `unsc compare` makes it",
+    "later": "later requests by the same method, as `unsc compare` makes them",
     "cost": "the cost of unlearning, which `unsc compare` measures",
     "retrained_cost": "the cost of retraining, which `unsc compare` measures",
 }
@@ -57,11 +57,12 @@ class Shadows:
 
 @dataclass(frozen=True)
 class Later:
-    """A request that comes after the first one."""
+    """Requests that come after the first one."""
 
     classes: tuple[int, ...]
+    """The classes that are forgotten later, in that order."""
     run: Callable[[nn.Module], nn.Module]
-    """Carries it out, by the judged method, on the model that has forgotten already."""
+    """Carries them out, one after the other by the judged method, on the model that has forgotten already."""
 
 
 @accepts_former_arguments
