@@ -73,7 +73,7 @@ def test_what_is_measured_on_the_way_is_noted(smaller: Problem) -> None:
 
 def test_defaults_are_those_of_forget() -> None:
     ours = Options().to_dict()
-    assert find("unsc").defaults == {name: ours[name] for name in ("budget", "max_passes", "stop_mass")}
+    assert find("unsc").defaults == {name: ours[name] for name in ("budget", "max_passes", "stop_mass", "hidden")}
     papers = Options(PaperRule()).completed(1000).to_dict()
     assert find("unsc_paper").defaults == {
         name: papers[name] for name in ("lr", "energy", "merge_energy", "max_passes", "targets")

@@ -17,6 +17,7 @@ _TITLES = {
     "record_distance": "Records as unseen",
     "attack": "Membership attack",
     "revived": "Earlier requests",
+    "copies_left": "Copies that stay",
     "retain_drop": "Retained accuracy",
     "worst_class_drop": "Worst class",
     "retained_kl": "Retained predictions",
@@ -79,6 +80,8 @@ def figures(run: RequestRun) -> dict[str, Figure]:
         found["retained_kl"] = Figure(m.retained_kl)
         if m.records is not None:
             found["record_distance"] = Figure(m.records.distance)
+            if m.records.copies.looked_for:
+                found["copies_left"] = Figure(float(m.records.copies.copied()))
         else:
             found["forget_acc"] = Figure(m.forget_acc)
     before, after = run.network("original"), run.network("result")
