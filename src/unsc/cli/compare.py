@@ -14,6 +14,8 @@ from rich.console import Console
 from unsc.cli.arguments import DATA, Cluster, Overwrite, default_folder, names
 from unsc.cli.output import fail, written
 
+_OUT = "Folder, runs/compare-DATA by default; a comparison in it is resumed."
+
 
 def command(
     data: Annotated[str, typer.Option(help=DATA)] = "digits",
@@ -32,9 +34,7 @@ def command(
     seed: Annotated[int, typer.Option(help="All other seeds follow from it.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Processes; one for each core by default.")] = None,
     cluster: Cluster = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder, runs/compare-DATA by default; a comparison in it is resumed.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help=_OUT)] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Compare methods, all tuned and measured in the same way; a comparison that was stopped is resumed."""
