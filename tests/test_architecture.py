@@ -17,11 +17,11 @@ ROOMS = ("core", "methods", "evaluation", "release", "compare", "bench", "report
 """A room may import itself and those before it."""
 
 CORE = (
-    ("errors", "checks", "progress", "cost", "extras", "memory", "workers"),
+    ("errors", "checks", "progress", "cost", "extras", "memory", "workers", "cluster", "peers", "launch"),
     ("storage",),
-    ("wrappers", "batches"),
+    ("wrappers", "sharded", "batches", "on_demand"),
     ("forms", "names", "dropped"),
-    ("datasets", "logits"),
+    ("datasets", "logits", "streams"),
     ("loading",),
     ("layers",),
     ("models", "features", "coverage", "layout"),
@@ -34,7 +34,7 @@ CORE = (
     ("loop", "measures", "outputs"),
     ("options",),
     ("result", "promises", "reference"),
-    ("run", "start"),
+    ("run", "start", "opening"),
     ("api",),
 )
 """Groups of modules and packages of the core. A group may import itself and those before it."""

@@ -29,6 +29,7 @@ from unsc.errors import (
     MissingExtra,
     NotForgotten,
     NotForgottenWarning,
+    RankFailed,
     UnscError,
     UnsupportedModel,
 )
@@ -37,6 +38,7 @@ from unsc.loading.limits import Limits
 from unsc.loading.models import LoadedModel, load_model
 from unsc.moments import Moments
 from unsc.options import Options
+from unsc.peers import alone
 from unsc.request import Request
 from unsc.result import Forgotten, RunMetrics
 from unsc.steps import StepRule
@@ -63,12 +65,14 @@ __all__ = [
     "NotForgottenWarning",
     "NullSpace",
     "Options",
+    "RankFailed",
     "Request",
     "RetainedCurvature",
     "RunMetrics",
     "StepRule",
     "UnscError",
     "UnsupportedModel",
+    "alone",
     "audit",
     "class_bases",
     "collect_moments",

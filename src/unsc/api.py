@@ -9,24 +9,25 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.utils.data import Subset
 
+from unsc import peers
 from unsc.batches import join
-from unsc.datasets import Data, Source, as_source, read, read_labels
-from unsc.errors import HeadOnlyWarning, InvalidData, InvalidRequest, NotForgotten, NotForgottenWarning, listing
+from unsc.datasets import Data, as_source
+from unsc.errors import HeadOnlyWarning, InvalidRequest, NotForgotten, NotForgottenWarning, listing
 from unsc.forms import Collate
 from unsc.history import Past, asked_in
 from unsc.layout import channels_last
 from unsc.loaders import batches_in, check_parts, request_for, staying
 from unsc.logits import OfOutput
-from unsc.models import count_classes, editable_layers, working_copy
+from unsc.models import count_classes, digest_of, editable_layers, working_copy
 from unsc.names import numbered
+from unsc.opening import Asked, opened
 from unsc.options import PREPARING, Options
 from unsc.progress import Progress, as_progress, quiet
 from unsc.reference import Reference, default_targets, look_around
-from unsc.request import Request, make_request
+from unsc.request import Request
 from unsc.result import Forgotten
 from unsc.run import carry_out, run, split_for
 from unsc.start import starting_from
@@ -40,6 +41,7 @@ from unsc.validation import Validation
 from unsc.watch import Watch
 
 
+@peers.joined()
 def forget(
     model: nn.Module | Forgotten,
     dataset: Data,
@@ -58,17 +60,21 @@ def forget(
 ) -> Forgotten:
     """A new model that has forgotten whole `classes`, or the records at `indices` of its training set.
 
-    `dataset` is a map-style training set that gives `(x, y)` or dicts with a label key, or a `DataLoader` of one.
-    Classes are numbers, or names that data set or model give them. `labels`, one for each sample, spare reading the
-    whole data set to find them. `collate_fn` makes a batch of samples, as in `DataLoader`. `logits` takes what the
-    model returns and gives its logits, where it does not return them. `options` are the fields of `Options` and those
-    of the step rule. `progress=True` shows a bar. The model that is passed in, and its mode, are left as they are.
+    `dataset` is a training set that gives `(x, y)` or dicts with a label key, or a `DataLoader` of one. An iterable
+    one, from which classes can be forgotten, is read once, and a part of it is kept (`sample_bytes`). Classes are
+    numbers, or names that data set or model give them. `labels`, one for each sample, spare reading the whole data set
+    to find them. `collate_fn` makes a batch of samples, as in `DataLoader`. `logits` takes what the model returns and
+    gives its logits, where it does not return them. `options` are the fields of `Options` and those of the step rule.
+    `progress=True` shows a bar. The model that is passed in, and its mode, are left as they are.
 
     After an earlier request, pass its result in the place of the model, or name the classes that are `gone`: they are
     no targets, their outputs are held down, and their samples, if the data still has them, neither go nor stay.
 
     For records, `validation` is data that the network was not trained on: what it says of such samples is what it
     should say of the records. `new_labels`, one for each index, are the labels that mislabelled records should have.
+
+    Under an initialised process group every rank calls this with the same arguments, the whole data set among them, and
+    gets the same result; each does a part of the work.
 
     A result that is not what was asked for says so (`result.ok`, `result.metrics.promise`) and warns; with `strict`
     it is an error.
@@ -77,38 +83,39 @@ def forget(
     chosen = Options.from_keywords(options)
     shown = as_progress(progress)
     model, lost, history = starting_from(model, gone, data=[dataset], label_key=chosen.label_key)
-    source = as_source(dataset, model, label_key=chosen.label_key, collate_fn=collate_fn)
     original = working_copy(model, logits=logits)
-    # Before anything is read that takes long.
-    asked = {"classes": classes, "indices": indices, "new_labels": new_labels}
-    request = _request(model, original, source, asked, lost)
-    every = _labels(source, labels, shown)
-    request = _without_deleted(request, history, every)
-    positions = request.split(every, min_retained=chosen.min_retained)
-    unseen = None
-    if validation is not None:
-        unseen = as_source(validation, model, label_key=chosen.label_key, collate_fn=collate_fn)
-    request, reference = look_around(original, source, request, unseen, chosen, progress=shown)
-    if reference.copies.included:
+    words = {"classes": classes, "indices": indices, "new_labels": new_labels}
+    asked = Asked(model, original, words, lost)
+    with opened(dataset, asked, chosen, labels=labels, collate_fn=collate_fn, progress=shown) as training:
+        source, every = training.source, training.labels
+        request = _without_deleted(training.request, history, every)
         positions = request.split(every, min_retained=chosen.min_retained)
-    forgotten, retained = (Subset(source, part.tolist()) for part in positions)
-    result = run(
-        model,
-        request,
-        forgotten,
-        retained,
-        chosen,
-        retain_labels=every[positions.retain],
-        reference=reference,
-        original=original,
-        history=history,
-        logits=logits,
-        began=began,
-        progress=shown,
-    )
+        unseen = None
+        if validation is not None:
+            unseen = as_source(validation, model, label_key=chosen.label_key, collate_fn=collate_fn)
+        request, reference = look_around(original, source, request, unseen, chosen, progress=shown)
+        if reference.copies.included:
+            positions = request.split(every, min_retained=chosen.min_retained)
+        forgotten, retained = (Subset(source, part.tolist()) for part in positions)
+        result = run(
+            model,
+            request,
+            forgotten,
+            retained,
+            chosen,
+            forget_labels=every[positions.forget],
+            retain_labels=every[positions.retain],
+            reference=reference,
+            original=original,
+            history=history,
+            logits=logits,
+            began=began,
+            progress=shown,
+        )
     return _told(result, strict)
 
 
+@peers.joined()
 def unlearn(
     model: nn.Module | Forgotten,
     forgotten: Iterable[Any],
@@ -143,6 +150,7 @@ def unlearn(
     original = working_copy(model, logits=logits)
     count = count_classes(original, check[0])
     request = request_for(named, count, lost)
+    peers.agree({"the model": digest_of(model), "what is to be forgotten": request, "the options": options})
     chosen.check_used(request.kind)
     if request.kind == "classes":
         check_parts(request.classes, whole, check)
@@ -167,6 +175,7 @@ def unlearn(
     return _told(result, strict)
 
 
+@peers.joined()
 def retained_curvature(
     model: nn.Module,
     retained: Iterable[Any],
@@ -192,6 +201,7 @@ def retained_curvature(
     gone = join(batches_in(forgotten, "forgotten", model, label_key))
     count = count_classes(original, held_out[0])
     request = Request.for_records(None, count) if forget is None else Request.for_classes(forget, count)
+    peers.agree({"the model": digest_of(model), "what is to be forgotten": request})
     channels_last(original, held_out[0])
     layers, _ = editable_layers(original, held_out[0])
     watch = Watch(original, held_out, request.kept)
@@ -203,12 +213,14 @@ def retained_curvature(
 
 def _told(result: Forgotten, strict: bool) -> Forgotten:
     """The result, and a word to the caller if it is not what was asked for."""
+    if strict and not result.ok:
+        raise NotForgotten(result.metrics.promise)
+    if peers.rank() > 0:
+        return result  # one rank says it
     if not result.ok:
-        if strict:
-            raise NotForgotten(result.metrics.promise)
-        warnings.warn(result.metrics.promise, NotForgottenWarning, stacklevel=3)
+        warnings.warn(result.metrics.promise, NotForgottenWarning, stacklevel=4)
     if result.metrics.edited.head_only and result.options.parameters is None:
-        warnings.warn(_only_the_head(result), HeadOnlyWarning, stacklevel=3)
+        warnings.warn(_only_the_head(result), HeadOnlyWarning, stacklevel=4)
     return result
 
 
@@ -222,36 +234,10 @@ def _only_the_head(result: Forgotten) -> str:
     )
 
 
-def _request(
-    model: nn.Module, original: nn.Module, source: Source, asked: Mapping[str, object], gone: Iterable[int]
-) -> Request:
-    """What is `asked`, checked against the model and the size of the data: this reads a few samples."""
-    if len(source) == 0:
-        raise InvalidData("the data set is empty; give the training set the model was trained on")
-    numbers = dict(asked)
-    for name in ("classes", "new_labels"):
-        if asked[name] is not None:
-            numbers[name] = numbered(asked[name], model=model, data=[source], label_key=source.form.label_key)
-    probe = read(source, range(min(4, len(source))))
-    request = make_request(count_classes(original, probe), gone=gone, **numbers)
-    request.check_positions(len(source))
-    return request
-
-
 def _without_deleted(request: Request, history: Iterable[Past], labels: Tensor) -> Request:
     """Classes that were asked for before, and whose samples are deleted, are gone, however far that request came."""
     deleted = {*asked_in(history)} - {*labels.unique().tolist(), *request.classes}
     return replace(request, gone=tuple(sorted({*request.gone, *deleted})))
-
-
-def _labels(source: Source, given: Iterable[int] | None, progress: Progress) -> Tensor:
-    if given is None:
-        return read_labels(source, progress=progress)
-    labels = torch.as_tensor(given if isinstance(given, Tensor) else list(given))
-    size = len(source)
-    if labels.shape != (size,) or labels.is_floating_point():
-        raise InvalidData(f"labels have shape {tuple(labels.shape)}; give one whole number for each of {size} samples")
-    return labels.long()
 
 
 def _options_under(guide: Guide, options: dict[str, Any]) -> Options:

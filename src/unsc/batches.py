@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -27,6 +27,21 @@ class Padding:
     value: float
     left: bool
     """Whether before them, not after them."""
+
+
+class HasSamples(Protocol):
+    """Samples, whether they are at hand or read when they are asked for."""
+
+    @property
+    def labels(self) -> Tensor:
+        """int64 (n,)."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, chosen: Tensor, /) -> Batch:
+        """Those at positions `chosen` (k,)."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -138,8 +153,8 @@ def _even(tensors: list[Tensor], name: Hashable, paddings: Mapping[Hashable, Pad
     return [filled(t) for t in tensors]
 
 
-def pieces(batch: Batch, size: int = 256) -> Iterator[Batch]:
-    """A batch of any size in batches of `size`."""
+def pieces(batch: HasSamples, size: int = 256) -> Iterator[Batch]:
+    """Any number of samples in batches of `size`."""
     for chosen in torch.arange(len(batch), device=batch.labels.device).split(size):
         yield batch[chosen]
 

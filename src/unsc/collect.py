@@ -16,13 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unsc import peers
 from unsc.batches import Batch, pieces
 from unsc.datasets import by_class
 from unsc.errors import InvalidData
 from unsc.layers import Draw, Layer, observe
 from unsc.logits import check_logits, logits_of
 from unsc.memory import out_of_memory, ran_out
-from unsc.models import editable_layers, working_copy
+from unsc.models import digest_of, editable_layers, working_copy
 from unsc.moments import Moment, Moments, precise
 from unsc.progress import Advance, Progress, quiet
 
@@ -129,6 +130,7 @@ class _Stream:
         return None
 
 
+@peers.joined()
 def collect_moments(
     model: nn.Module,
     loader: Iterable[Any],
@@ -142,15 +144,17 @@ def collect_moments(
     """Every class's moments from at most `samples_per_class` samples each, in one pass over `loader`.
 
     Needs memory for one moment per class and layer, since a loader gives its classes in any order; `forget` goes
-    class by class and needs one per layer.
+    class by class and needs one per layer. Under several ranks each has a loader of its own part, takes its share of
+    the samples, and gets the moments of all.
     """
+    peers.agree({"num_classes": num_classes, "the model": digest_of(model)})
     model = working_copy(model)
     layers: tuple[Layer, ...] = ()
     frozen: dict[str, str] = {}
     collected: dict[int, dict[str, Moment]] = {}
     samples: dict[int, int] = {}
     with progress("moments", num_classes * samples_per_class) as advance:
-        for batch in by_class(loader, limit=samples_per_class, label_key=label_key):
+        for batch in by_class(loader, limit=-(-samples_per_class // peers.count()), label_key=label_key):
             label = int(batch.labels[0])
             if not 0 <= label < num_classes:
                 raise InvalidData(
@@ -164,5 +168,6 @@ def collect_moments(
             for _ in range(len(batch)):
                 advance()
     if not collected:
-        raise InvalidData("the loader gave no sample; give a loader of the training data")
-    return Moments(layers, frozen, dict(sorted(collected.items())), samples, num_classes)
+        where = f" on rank {peers.rank()}" if peers.count() > 1 else ""
+        raise InvalidData(f"the loader gave no sample{where}; give a loader of the training data")
+    return Moments(layers, frozen, dict(sorted(collected.items())), samples, num_classes).total()

@@ -17,6 +17,8 @@ from unsc.batches import Batch
 from unsc.layers import Layer, kind_of, own_parameters
 from unsc.logits import logits_of
 
+_FEW = 4
+"""Samples that show which modules are used."""
 _MOVED = 1e-6
 """Of a matrix's norm: less is rounding."""
 
@@ -84,5 +86,5 @@ def _in_order_of_use(model: nn.Module, batch: Batch) -> list[str]:
         for path, module in model.named_modules():
             if module not in inside and any(p.dim() > 1 for p in own_parameters(module).values()):
                 hooks.callback(module.register_forward_pre_hook(partial(note, path)).remove)
-        logits_of(model, batch.for_model(model))
+        logits_of(model, batch[torch.arange(min(_FEW, len(batch)))].for_model(model))
     return list(used)

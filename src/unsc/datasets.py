@@ -23,6 +23,7 @@ from torch.utils.data import (
     default_convert,
 )
 
+from unsc import peers
 from unsc.batches import LABEL_KEYS, Batch, as_batch, join
 from unsc.errors import InvalidData, UnscError
 from unsc.forms import Collate, Form, columns_taken_by
@@ -180,32 +181,49 @@ def read_labels(dataset: Dataset[Any], *, label_key: str | None = None, progress
     """Every sample's label, int64 (n,).
 
     Taken from where the data set offers them by themselves (`.targets`, `.labels`, a column of that name), if a few
-    samples that are read agree; only otherwise are all samples read.
+    samples that are read agree; only otherwise are all samples read, by each rank a part of them.
     """
-    return _read_labels(dataset, Form(label_key), progress)
+    offered = offered_labels(dataset, label_key=label_key)
+    return offered if offered is not None else _labels_of_samples(dataset, Form(label_key), progress)
 
 
-def _read_labels(dataset: Dataset[Any], form: Form, progress: Progress) -> Tensor:
+def offered_labels(dataset: Dataset[Any], *, label_key: str | None = None) -> Tensor | None:
+    """Every sample's label, int64 (n,), if the data set offers them without reading all samples; else None."""
+    return _offered(dataset, Form(label_key))
+
+
+def _offered(dataset: Dataset[Any], form: Form) -> Tensor | None:
     if isinstance(dataset, Source):
-        return _read_labels(dataset.dataset, dataset.form, progress)
-    size = size_of(dataset)
-    if size == 0:
+        return _offered(dataset.dataset, dataset.form)
+    if size_of(dataset) == 0:
         raise InvalidData("the data set is empty; give the training set the model was trained on")
     if isinstance(dataset, Subset):
-        return _read_labels(dataset.dataset, form, progress)[torch.as_tensor(dataset.indices)]
+        whole = _offered(dataset.dataset, form)
+        return None if whole is None else whole[torch.as_tensor(dataset.indices)]
     if isinstance(dataset, ConcatDataset):
-        return torch.cat([_read_labels(d, form, progress) for d in dataset.datasets])
+        parts = [part for d in dataset.datasets if (part := _offered(d, form)) is not None]
+        return torch.cat(parts) if len(parts) == len(dataset.datasets) else None
     if form.collate is None and isinstance(dataset, TensorDataset):
         return as_batch((dataset.tensors[-1], dataset.tensors[-1])).labels
-    offered = _offered_labels(dataset, size, form)
-    if offered is not None:
-        return offered
-    labels: list[Tensor] = []
-    with progress("reading labels", size) as advance:
-        for i in range(size):
-            labels.append(_read(dataset, [i], form).labels)
-            advance()
-    return torch.cat(labels)
+    return _offered_labels(dataset, size_of(dataset), form)
+
+
+def _labels_of_samples(dataset: Dataset[Any], form: Form, progress: Progress) -> Tensor:
+    """By reading all samples, each by itself: what is filled up when they are joined does not matter here."""
+    if isinstance(dataset, Source):
+        return _labels_of_samples(dataset.dataset, dataset.form, progress)
+    size = size_of(dataset)
+    with progress("reading labels", -(-size // peers.count())) as advance:
+
+        def of(positions: Tensor) -> Tensor:
+            labels: list[Tensor] = []
+            for some in positions.split(_BATCH):
+                for i, sample in zip(some.tolist(), _samples(dataset, some.tolist()), strict=True):
+                    labels.append(form.batch([sample], [i]).labels)
+                    advance()
+            return torch.cat(labels)
+
+        return peers.everyones(size, of)
 
 
 def _offered_labels(dataset: Dataset[Any], size: int, form: Form) -> Tensor | None:

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unsc import peers
 from unsc.batches import Batch, tensors_of
 from unsc.datasets import Source, read_batches
 from unsc.features import find_last_linear, head_inputs
@@ -88,9 +89,9 @@ def all_fingerprints(
     # Sequences are filled up to the longest of their batch, so each is read by itself.
     size = 1 if source.form.collate is not None else _BATCH
     chosen = torch.arange(len(source)) if positions is None else torch.tensor(positions)
-    for batch in _pass(source, chosen, size, "looking for copies", progress):
+    for batch in _pass(source, chosen[peers.own_part(len(chosen))], size, "looking for copies", progress):
         found += fingerprints(batch)
-    return found
+    return [one for of_rank in peers.gathered(found) for one in of_rank]
 
 
 def exact_copies(prints: Sequence[bytes], records: Iterable[int]) -> dict[int, tuple[int, ...]]:

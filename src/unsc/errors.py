@@ -38,6 +38,10 @@ class OutOfMemory(UnscError, MemoryError):
     """Memory ran out, though the work was cut into the smallest pieces."""
 
 
+class RankFailed(UnscError, RuntimeError):
+    """Another rank of a process group failed, or is gone; the message says which, and why."""
+
+
 class NotForgotten(UnscError, RuntimeError):
     """A run ended without what was asked for, and the caller wanted that to be an error (`strict=True`)."""
 

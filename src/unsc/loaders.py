@@ -7,17 +7,36 @@ from typing import Any
 
 from torch import nn
 
+from unsc import peers
 from unsc.batches import Batch
 from unsc.datasets import batches_of
+from unsc.duplicates import fingerprints
 from unsc.errors import InvalidRequest, listing
 from unsc.request import Request, of_classes
 
 
 def batches_in(loader: Iterable[Any], name: str, model: nn.Module, label_key: str | None) -> list[Batch]:
+    """All that a loader gives. Under several ranks each has a loader of its own part, and all get all parts."""
     found = list(batches_of(loader, model, label_key=label_key))
     if not found:
-        raise InvalidRequest(f"the loader {name} gave no sample; it needs at least one")
-    return found
+        raise InvalidRequest(f"the loader {name} gave no sample{of_rank()}; it needs at least one")
+    check_parts_differ(name, found[0], sum(map(len, found)))
+    return [batch for part in peers.gathered(found) for batch in part]
+
+
+def of_rank() -> str:
+    """For a message: which rank this is, if there are several."""
+    return f" on rank {peers.rank()}" if peers.count() > 1 else ""
+
+
+def check_parts_differ(name: str, first: Batch, size: int) -> None:
+    """Refuse loaders that give every rank the same samples, `size` of them: they would count several times."""
+    parts = peers.gathered((size, fingerprints(first)))
+    if len(parts) > 1 and all(part == parts[0] for part in parts):
+        raise InvalidRequest(
+            f"the loader {name} gives each of {len(parts)} ranks the same {size} samples; give each rank a part of its "
+            "own, as torch.utils.data.DistributedSampler does. (forget takes the whole data set on every rank.)"
+        )
 
 
 def request_for(classes: object, num_classes: int, gone: Iterable[int]) -> Request:

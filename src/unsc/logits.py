@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from unsc.batches import Batch
+from unsc import peers
+from unsc.batches import Batch, HasSamples
 from unsc.errors import UnsupportedModel
 from unsc.memory import in_pieces
 
@@ -75,6 +76,22 @@ def all_logits(model: nn.Module, batch: Batch) -> Tensor:
     return torch.cat(list(in_pieces(len(batch), _PIECE, of)))
 
 
+@torch.no_grad()
+def shared_logits(model: nn.Module, samples: HasSamples, positions: Tensor | None = None) -> Tensor:
+    """The scores of any number of samples, or of those at `positions` (k,), without gradients.
+
+    All ranks have the samples, and each passes a part of them through the network.
+    """
+    if isinstance(samples, Batch) and positions is None and peers.count() == 1:
+        return all_logits(model, samples.for_model(model))
+    chosen = torch.arange(len(samples)) if positions is None else positions
+
+    def of(piece: Tensor) -> Tensor:
+        return peers.everyones(len(piece), lambda own: all_logits(model, samples[piece[own]].for_model(model)))
+
+    return torch.cat([of(piece) for piece in chosen.split(_PIECE)])
+
+
 def check_logits(logits: Tensor) -> None:
     """Refuse what is not logits: NaN, Inf, no class to choose from, or probabilities."""
     if not torch.isfinite(logits).all():
@@ -114,7 +131,7 @@ def check_not_sigmoid(model: nn.Module, batch: Batch) -> None:
 def accuracy(model: nn.Module, batch: Batch) -> float:
     """Percent of the samples that `model`, in evaluation mode, classifies correctly."""
     batch = batch.for_model(model)
-    return 100 * int((all_logits(model, batch).argmax(dim=1) == batch.labels).sum()) / len(batch)
+    return 100 * int((shared_logits(model, batch).argmax(dim=1) == batch.labels).sum()) / len(batch)
 
 
 _LINEAR = ("Addmm", "Mm", "Bmm", "Baddbmm", "Mv", "Convolution", "Linear")

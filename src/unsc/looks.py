@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from unsc.batches import Batch, pieces
-from unsc.logits import logits_of
+from unsc.batches import HasSamples
+from unsc.logits import shared_logits
 
 _PIECE = 32
 """Samples to look at before asking whether more are needed."""
@@ -69,14 +69,13 @@ def divergences(targets: Tensor, logs: Tensor) -> Tensor:
     return (torch.special.xlogy(targets, targets) - targets * logs).sum(dim=1)
 
 
-@torch.no_grad()
 def look_until(
-    model: nn.Module, batch: Batch, removed: Tensor, targets: Tensor, enough: Callable[[Look], bool]
+    model: nn.Module, samples: HasSamples, removed: Tensor, targets: Tensor, enough: Callable[[Look], bool]
 ) -> Look:
-    """A look at the first samples of a batch that is on the model's device: `enough` says when no more are needed."""
+    """A look at the first of some samples: `enough` says when no more are needed."""
     parts: list[Look] = []
-    for piece, gone, aims in zip(pieces(batch, _PIECE), removed.split(_PIECE), targets.split(_PIECE), strict=True):
-        parts.append(Look.of(logits_of(model, piece), gone, aims))
+    for chosen in torch.arange(len(samples)).split(_PIECE):
+        parts.append(Look.of(shared_logits(model, samples, chosen), removed[chosen], targets[chosen]))
         seen = _joined(parts)
         if enough(seen):
             break

@@ -12,11 +12,14 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from unsc.batches import Batch
+from unsc import peers
+from unsc.batches import Batch, HasSamples
+from unsc.logits import all_logits
 from unsc.looks import Look, look_until
+from unsc.on_demand import picked
 from unsc.progress import Progress, Shows, quiet
 from unsc.steps import Step
-from unsc.targets import Evidence, scores_of
+from unsc.targets import Evidence, Scores
 from unsc.task import Task, evidence_of
 from unsc.watch import Estimate
 
@@ -71,8 +74,8 @@ class Outcome:
 
 def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, progress: Progress = quiet) -> Outcome:
     """Unlearn the forgotten samples of a task in `model`, a copy of its original that `step` changes in place."""
-    forgotten = task.samples.forget_fit.for_model(model)
-    checked = _in_random_order(task, model, schedule.seed)
+    forgotten = task.samples.forget_fit
+    checked = _in_random_order(task, schedule.seed)
     aims, goal = task.aims, task.aims.goal
     outcome, began = Outcome(), time.perf_counter()
     if task.request.kind == "records" and goal.reached(task.look(aims.scores)):  # there is nothing to do
@@ -80,9 +83,11 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
     best, least = _state(model), math.inf
     per_pass = -(-len(forgotten) // schedule.batch_size)
     with progress("forgetting", per_pass * schedule.max_passes) as advance:
-        for chosen in _order(len(forgotten), schedule, device=forgotten.labels.device):
-            batch = forgotten[chosen]
-            step(batch, aims.rule.renewed(aims.fit[chosen], partial(_evidence, model, task, batch)))
+        for chosen in _order(len(forgotten), schedule):
+            own = chosen[peers.own_part(len(chosen))] if step.takes_parts else chosen
+            batch = forgotten[own].for_model(model)
+            targets = aims.fit[own]
+            step(batch, aims.rule.renewed(targets, partial(_evidence, model, task, batch)) if len(own) else targets)
             advance()
             outcome.steps += 1
             last = outcome.steps == per_pass * schedule.max_passes
@@ -105,17 +110,18 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
     return outcome
 
 
-def _in_random_order(task: Task, model: nn.Module, seed: int) -> tuple[Batch, Tensor, Tensor]:
+def _in_random_order(task: Task, seed: int) -> tuple[HasSamples, Tensor, Tensor]:
     """The samples to check with what is removed for each and their targets, since few of them often tell enough."""
-    held_out = task.samples.forget_check.for_model(model)
-    order = torch.randperm(len(held_out), generator=torch.Generator().manual_seed(seed))
-    held_out = held_out[order]
-    return held_out, task.request.removed(held_out.labels), task.aims.check[order.to(task.aims.check.device)]
+    samples, targets = task.samples.forget_check, task.aims.check
+    order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed))
+    held_out = picked(samples, order)
+    return held_out, task.request.removed(held_out.labels).to(targets.device), targets[order]
 
 
 def _evidence(model: nn.Module, task: Task, batch: Batch) -> Evidence:
     """What the network says of a batch by now."""
-    return evidence_of(task.request, scores_of(model, batch))
+    with torch.no_grad():
+        return evidence_of(task.request, Scores(all_logits(model, batch), batch.labels))
 
 
 def _cost(model: nn.Module, task: Task, step: Step, limit: float) -> Estimate:
@@ -138,10 +144,10 @@ def _verdict(check: Check, schedule: Schedule, reached: bool) -> Stopped:
     return "forgotten" if reached else "passes"
 
 
-def _order(size: int, schedule: Schedule, *, device: torch.device) -> Iterator[Tensor]:
+def _order(size: int, schedule: Schedule) -> Iterator[Tensor]:
     generator = torch.Generator().manual_seed(schedule.seed)
     for _ in range(schedule.max_passes):
-        yield from torch.randperm(size, generator=generator).to(device).split(schedule.batch_size)
+        yield from torch.randperm(size, generator=generator).split(schedule.batch_size)
 
 
 def _state(model: nn.Module) -> dict[str, Tensor]:

@@ -12,10 +12,12 @@ import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
+from unsc import peers
 from unsc.batches import Batch, describe
 from unsc.errors import InvalidRequest, UnscError, UnsupportedModel, listing
 from unsc.layers import Layer, check_layers, find_layers, names_of_kinds
 from unsc.logits import AsLogits, OfOutput, check_logits, check_not_sigmoid, logits_of
+from unsc.storage.hashes import sha256_of_weights
 from unsc.wrappers import check_editable, make_eager, unwrapped
 
 
@@ -48,6 +50,14 @@ def working_copy(model: nn.Module, *, logits: OfOutput | None = None) -> nn.Modu
     if logits is not None:
         working.register_forward_hook(AsLogits(logits))
     return working
+
+
+def digest_of(model: nn.Module) -> str:
+    """What tells two networks apart, for several ranks to compare: names, shapes and weights."""
+    if peers.count() == 1:
+        return ""
+    state = unwrapped(model).inner.state_dict()
+    return sha256_of_weights({name: t for name, t in state.items() if torch.is_tensor(t)})[:16]
 
 
 @torch.no_grad()

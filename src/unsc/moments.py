@@ -6,12 +6,14 @@ reduce by a sum. Chunks are multiplied in the rows' own precision, unless told o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from unsc import peers
 from unsc.errors import InvalidData, listing
 from unsc.layers import Layer
 
@@ -76,6 +78,26 @@ class Moment:
                 total._add(part._sum)
                 total.count += part.count
         return total
+
+    def total_at(self, owner: int) -> Moment:
+        """The sum of the parts that the ranks have, on the rank `owner`; on the others it is empty."""
+        if peers.count() == 1:
+            return self
+        whole = Moment(self.groups, self.columns, precision=self.precision)
+        states = peers.gathered((self.count, self._sum is None))
+        rows = sum(count for count, _ in states)
+        if all(kept for _, kept in states) and rows < self.columns:
+            parts = peers.gathered(self._rows)  # few rows, since they are the thinner factor
+            for part in (part for of_rank in parts for part in of_rank if peers.rank() == owner):
+                whole.update(part)
+            return whole
+        summed = peers.total_at(owner, self.dense())
+        return whole if summed is None else Moment.from_dense(summed, rows)
+
+    def total(self) -> Moment:
+        """The sum of the parts that the ranks have, on all of them."""
+        whole = self.total_at(0)
+        return peers.worked_out({0: 0}, lambda _: whole)[0]
 
     def factor(self) -> Tensor | None:
         """The rows (groups, count, columns) in float64 where they are the smaller side, else None."""
@@ -187,6 +209,18 @@ class Moments:
         for k in chosen:
             total = {name: moment + self.by_class[k][name] for name, moment in total.items()}
         return total
+
+    def total(self) -> Moments:
+        """The sum of the parts that the ranks have, on all of them."""
+        if peers.count() == 1:
+            return self
+        counts: Counter[int] = Counter()
+        for own in peers.gathered(self.samples):
+            counts.update(own)
+        joined = {
+            k: {n: m.total() for n, m in self.by_class.get(k, precise(self.layers)).items()} for k in sorted(counts)
+        }
+        return replace(self, by_class=joined, samples=dict(sorted(counts.items())))
 
     def __add__(self, other: Moments) -> Moments:
         """Join the moments of two parts of the data, collected with the same model."""

@@ -21,8 +21,8 @@ from unsc.targets.rule import from_dict
 
 _RENAMED = {"held_out": "forget_check_share"}
 """Options of 0.2.0 that go by another name."""
-PREPARING = ("samples_per_class", "chunk_bytes")
-"""Options that only matter while a guide is made, whatever the step rule."""
+PREPARING = ("samples_per_class", "chunk_bytes", "sample_bytes", "num_workers")
+"""Options that only matter while samples are read or a guide is made, whatever the step rule."""
 _OF_RECORDS = ("least_gain", "copies", "near_copies")
 """Options that only matter for records."""
 _OF_CLASSES = ("drop_outputs",)
@@ -76,6 +76,11 @@ class Options:
     """Where dict samples hold their label; by default `labels`, `label`, `y` or `target`."""
     chunk_bytes: int = 256 << 20
     """Memory for the rows of one layer at a time."""
+    sample_bytes: int = 256 << 20
+    """Memory for the samples to forget: where they take more, each is read again whenever it is needed. Of an iterable
+    data set, which is read once, so much is kept of what goes, and as much of what stays."""
+    num_workers: int = 0
+    """Processes that read samples, for data sets that have much to do for each, such as decoding images."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -98,7 +103,9 @@ class Options:
         for name in ("batch_size", "max_passes"):
             value = getattr(self, name)
             check(name, "a whole number of at least 1", value is None or is_whole(value, 1))
-        check("chunk_bytes", "a whole number of at least 1", is_whole(self.chunk_bytes, 1))
+        for name in ("chunk_bytes", "sample_bytes"):
+            check(name, "a whole number of at least 1", is_whole(getattr(self, name), 1))
+        check("num_workers", "a whole number of at least 0", is_whole(self.num_workers, 0))
         check("max_kl", "a number above 0", self.max_kl is None or (is_number(self.max_kl) and self.max_kl > 0))
         check("seed", "a whole number of at least 0", is_whole(self.seed, 0))
 

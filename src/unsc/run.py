@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from unsc.batches import Batch, join
+from unsc.batches import HasSamples
 from unsc.coverage import coverage, moved
 from unsc.datasets import check_map_style, read_labels, size_of
 from unsc.dropped import DroppedOutputs
@@ -20,7 +20,7 @@ from unsc.features import Head
 from unsc.history import Past, gone_by
 from unsc.layers import Layer, parameters_of
 from unsc.layout import channels_last
-from unsc.logits import OfOutput
+from unsc.logits import OfOutput, shared_logits
 from unsc.loop import Outcome, run_loop
 from unsc.measures import measure_records, worth_it
 from unsc.models import editable_layers, working_copy
@@ -34,7 +34,7 @@ from unsc.result import Forgotten, RunMetrics
 from unsc.steps import Guide, Step
 from unsc.steps.held import figures_of
 from unsc.targets import Scores, find_targets, scores_of
-from unsc.task import Samples, Task, draw_retained, make_aims, read_all, split_forgotten
+from unsc.task import Samples, Task, draw_retained, make_aims, read_forgotten, split_forgotten
 from unsc.verdict import judge, judge_records, was_known
 from unsc.watch import Watch, drift
 from unsc.wrappers import unwrapped
@@ -53,6 +53,7 @@ def run(
     retain: Dataset[Any],
     options: Options,
     *,
+    forget_labels: Tensor | None = None,
     retain_labels: Tensor | None = None,
     reference: Reference = NO_REFERENCE,
     original: nn.Module | None = None,
@@ -63,10 +64,10 @@ def run(
 ) -> Forgotten:
     """Carry out a request whose forgotten and retained training samples are two map-style data sets.
 
-    `retain_labels` (n,) spare reading the retained data set to find its labels; `reference` is what is known of records
-    beyond themselves; `original` is a working copy of the model, if there is one already; `history` are the requests
-    before this one. `logits` takes what the model returns and gives its logits, where it does not return them. Time
-    counts from `began`, a reading of `time.perf_counter`, if part of the work was done before.
+    `forget_labels` and `retain_labels` (n,) spare reading the data sets to find them; `reference` is what is known of
+    records beyond themselves; `original` is a working copy of the model, if there is one already; `history` are the
+    requests before this one. `logits` takes what the model returns and gives its logits, where it does not return them.
+    Time counts from `began`, a reading of `time.perf_counter`, if part of the work was done before.
     """
     began = time.perf_counter() if began is None else began
     check_map_style(forget)
@@ -80,7 +81,7 @@ def run(
     fit, check = draw_retained(
         retain, labels, per_class=completed.samples_per_class, label_key=completed.label_key, seed=completed.seed
     )
-    forgotten = read_all(forget, size_of(forget), label_key=completed.label_key)
+    forgotten = read_forgotten(forget, forget_labels, label_key=completed.label_key, keep=completed.sample_bytes)
     learned, held_out = split_for(request, forgotten, completed)
     samples = Samples(learned, held_out, fit, check, reference.validation.batches)
     return carry_out(
@@ -98,7 +99,7 @@ def run(
     )
 
 
-def split_for(request: Request, forgotten: Batch, options: CompletedOptions) -> tuple[Batch, Batch]:
+def split_for(request: Request, forgotten: HasSamples, options: CompletedOptions) -> tuple[HasSamples, HasSamples]:
     """Forgotten samples to fit and to check; records are all both, since each of them matters."""
     share = options.forget_check_share if request.kind == "classes" else 0.0
     return split_forgotten(forgotten, share, seed=options.seed)
@@ -133,12 +134,13 @@ def carry_out(
     working = copy.deepcopy(original)
     step = options.step.start(working, task, guide)
     outcome = run_loop(working, task, step, options.schedule(), progress=progress)
-    result = _edited(model, working, layers)
+    inner, rewrap = unwrapped(model)
+    result = _edited(inner, working, layers)
     final = working_copy(result, logits=logits)
     channels_last(final, samples.probe)
     reached = scores_of(final, samples.forget_check)
     if request.kind == "records" and not worth_it(task, final, reached, options.least_gain):
-        outcome, result = replace(outcome, stopped="undone"), _edited(model, working, ())
+        outcome, result = replace(outcome, stopped="undone"), _edited(inner, working, ())
         final, reached = original, aims.scores
     metrics = _measure(task, final, reached, outcome, step, guide, options.step.name, reference, began)
     size = len(samples.forget_fit)
@@ -152,7 +154,7 @@ def carry_out(
     elif head is not None and lost and samples.retain_check:
         most = _SETTLED * options.stop_mass
         metrics = replace(metrics, settled_mass=settled(task, result, final, head, lost, most=most))
-    return Forgotten(result, metrics, frozen, options, request, guide, (*history, past), dropped)
+    return Forgotten(rewrap(result), metrics, frozen, options, request, guide, (*history, past), dropped)
 
 
 def _head(
@@ -166,14 +168,13 @@ def _head(
 
 
 @torch.no_grad()
-def _edited(model: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn.Module:
-    """A copy of the user's model, in its own wrappers, precision and mode, with the edited parameters of `working`."""
-    inner, rewrap = unwrapped(model)
+def _edited(inner: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn.Module:
+    """A copy of the user's model without wrappers, in its precision and mode, with `working`'s edited parameters."""
     result = copy.deepcopy(inner)
     source = parameters_of(working, layers)
     for name, target in parameters_of(result, layers).items():
         target.copy_(source[name])
-    return rewrap(result)
+    return result
 
 
 def _measure(
@@ -248,5 +249,6 @@ def _gone_mass(task: Task, model: nn.Module) -> float | None:
     """What a network gives the classes that are gone, on all samples to check."""
     if not task.request.gone:
         return None
-    logits = scores_of(model, join([task.samples.forget_check, *task.samples.retain_check])).logits
+    parts = [task.samples.forget_check, *task.samples.retain_check]
+    logits = torch.cat([shared_logits(model, part) for part in parts])
     return logits.softmax(dim=1)[:, list(task.request.gone)].sum(dim=1).mean().item()

@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from unsc.batches import Batch, join, pieces
-from unsc.datasets import read
+from unsc.batches import Batch, HasSamples, join, pieces
+from unsc.datasets import read, read_labels, size_of
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.layers import Layer
 from unsc.looks import Look
+from unsc.on_demand import kept_or_read, picked, read_together
 from unsc.request import Request
 from unsc.targets import NO_SCORES, Evidence, Goal, Readout, Scores, TargetRule, read_out, scores_of, views_of
 from unsc.watch import Watch
@@ -29,6 +30,9 @@ BATCH = 64
 _MOST_CHECKED = 1024
 """Retained samples to check on, of all classes together, unless these are more: a mean over so many is known to three
 hundredths of its spread, whatever the number of classes."""
+MOST_CHECKED_OF_CLASS = 64
+_PROBED = 4
+"""Samples that show how a network takes them."""
 _READ = 1024
 """Retained samples that a read-out of the network's layers is fitted on."""
 
@@ -74,22 +78,25 @@ class RetainFit:
     def number_of_batches(self) -> int:
         return sum(-(-len(own) // BATCH) for own in self.positions.values())
 
+    def positions_drawn(self, count: int, size: int, generator: torch.Generator) -> Sequence[Tensor]:
+        """Where at most `count` samples are, drawn at random, in batches of `size`."""
+        if not self.positions:
+            return ()
+        everything = torch.cat(list(self.positions.values()))
+        return everything[torch.randperm(len(everything), generator=generator)[:count]].split(size)
+
     def draw(self, count: int, size: int, generator: torch.Generator) -> Iterator[Batch]:
         """At most `count` samples at random, in batches of `size`."""
-        if not self.positions:
-            return
-        everything = torch.cat(list(self.positions.values()))
-        for chosen in everything[torch.randperm(len(everything), generator=generator)[:count]].split(size):
-            yield self.read(chosen)
+        return map(self.read, self.positions_drawn(count, size, generator))
 
 
 @dataclass(frozen=True)
 class Samples:
     """The samples that a run looks at."""
 
-    forget_fit: Batch
+    forget_fit: HasSamples
     """What the network learns other labels for."""
-    forget_check: Batch
+    forget_check: HasSamples
     """What tells when to stop: held-out samples of forgotten classes, or the records themselves."""
     retain_fit: RetainFit
     """What the guide is made from; empty if the guide is at hand already."""
@@ -103,7 +110,8 @@ class Samples:
     @property
     def probe(self) -> Batch:
         """Some samples, to see how the network takes them."""
-        return self.retain_check[0] if self.retain_check else self.forget_fit
+        some = self.retain_check[0] if self.retain_check else self.forget_fit
+        return some[torch.arange(min(_PROBED, len(some)))]
 
 
 @dataclass(frozen=True)
@@ -206,33 +214,41 @@ def draw_retained(
     for k in classes:
         own = (labels == k).nonzero().flatten()
         own = own[torch.randperm(len(own), generator=generator)]
-        held_out = min(64, max(1, len(own) // 5), max(4, per_class // 4), max(1, _MOST_CHECKED // len(classes)))
+        most = min(MOST_CHECKED_OF_CLASS, max(4, per_class // 4), max(1, _MOST_CHECKED // len(classes)))
+        held_out = min(most, max(1, len(own) // 5))
         check.append(own[:held_out])
         fit[k] = own[held_out : held_out + per_class]
     chosen = torch.cat(check)
     order = torch.randperm(len(chosen), generator=torch.Generator().manual_seed(seed))
     take = partial(_read, dataset, label_key)
-    return RetainFit(take, fit), [take(part) for part in chosen[order].split(BATCH)]
+    return RetainFit(take, fit), read_together(take, chosen[order].split(BATCH))
 
 
-def split_forgotten(batch: Batch, share: float, *, most: int = 256, seed: int) -> tuple[Batch, Batch]:
+def split_forgotten(samples: HasSamples, share: float, *, most: int = 256, seed: int) -> tuple[HasSamples, HasSamples]:
     """Forgotten samples to fit, and the `share` of them, at most `most`, that only tells when to stop.
 
     With a share of 0 all samples serve both ends.
     """
     if share == 0:
-        return batch, batch
+        return samples, samples
     # A tenth of a small class is too few samples to tell anything: take up to a quarter of it.
-    held_out = min(most, max(1, int(share * len(batch)), min(64, len(batch) // 4)))
-    if held_out == len(batch):
-        return batch, batch
-    order = torch.randperm(len(batch), generator=torch.Generator().manual_seed(seed))
-    return batch[order[held_out:]], batch[order[:held_out]]
+    held_out = min(most, max(1, int(share * len(samples)), min(64, len(samples) // 4)))
+    if held_out == len(samples):
+        return samples, samples
+    order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed))
+    return picked(samples, order[held_out:]), samples[order[:held_out]]
 
 
-def read_all(dataset: Dataset[object], size: int, *, label_key: str | None) -> Batch:
-    """The first `size` samples of a data set, which fit into memory."""
-    return join([_read(dataset, label_key, chosen) for chosen in torch.arange(size).split(BATCH)])
+def read_forgotten(dataset: Dataset[object], labels: Tensor | None, *, label_key: str | None, keep: int) -> HasSamples:
+    """All samples of a data set, if they take no more than `keep` bytes; else each is read when it is needed.
+
+    Their `labels` (n,) are found by reading them, if nobody knows them and they are needed.
+    """
+
+    def known() -> Tensor:
+        return read_labels(dataset, label_key=label_key) if labels is None else labels
+
+    return kept_or_read(partial(_read, dataset, label_key), known, size_of(dataset), batch=BATCH, keep=keep)
 
 
 def _nothing(positions: Tensor) -> Batch:

@@ -9,16 +9,19 @@ is multiplied by T squared, which keeps its second-order meaning. T is 1 unless 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
+from unsc import peers
 from unsc.batches import Batch
 from unsc.collect import draw_evenly
 from unsc.layers import Draw, Layer, observe
-from unsc.logits import all_logits, check_logits, logits_of
+from unsc.logits import check_logits, logits_of, shared_logits
+from unsc.memory import in_pieces
 from unsc.targets.scores import NO_SCORES, Scores
 
 _UNCERTAINTY = 0.1
@@ -63,7 +66,7 @@ class Watch:
         self.kept = kept.to(next(model.parameters()).device)
         self.batches = [b.for_model(model) for b in retained]
         with torch.no_grad():
-            logits = [all_logits(model, b) for b in self.batches]
+            logits = [shared_logits(model, b) for b in self.batches]
         for part in logits:
             check_logits(part)
         labels = [b.labels for b in self.batches]
@@ -74,8 +77,11 @@ class Watch:
         self._quick = max(1, -(-quick // max(len(self.batches[0]), 1))) if self.batches else 0
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
-        """Softened, over the classes that stay: (n, kept classes), from logits (n, classes)."""
-        return (logits[:, self.kept].float() / self.temperature).log_softmax(dim=1)
+        """Softened, over the classes that stay: (n, kept classes), from logits (n, classes).
+
+        In float64, as a step's divergence is the small difference of two of them.
+        """
+        return (logits[:, self.kept].double() / self.temperature).log_softmax(dim=1)
 
     def kl(self, model: nn.Module) -> float:
         """Mean softened divergence of `model` from the original; NaN if its predictions are not finite."""
@@ -127,11 +133,11 @@ class Watch:
         return divergences(p, q, self.temperature)
 
     def _original(self, first: int, last: int) -> Tensor:
-        return (torch.cat(self._logits[first:last]) / self.temperature).log_softmax(dim=1)
+        return (torch.cat(self._logits[first:last]).double() / self.temperature).log_softmax(dim=1)
 
     @torch.no_grad()
     def _log_probabilities(self, model: nn.Module, first: int, last: int) -> Tensor:
-        return torch.cat([self.log_probabilities(all_logits(model, b)) for b in self.batches[first:last]])
+        return torch.cat([self.log_probabilities(shared_logits(model, b)) for b in self.batches[first:last]])
 
 
 def _not_negative(estimate: Estimate) -> Estimate:
@@ -167,22 +173,38 @@ def drift(
     before, after = dict(original.named_parameters()), dict(model.named_parameters())
     with torch.no_grad():
         weights = {x.name: (x.matrix(after) - x.matrix(before), x.matrix(before)) for x in layers}
+    own: dict[str, list[float]] = {}
     sums = {x.name: [0.0, 0.0] for x in layers}
 
     def receive(layer: Layer, rows: Tensor) -> None:
         for i, matrix in enumerate(weights[layer.name]):
-            sums[layer.name][i] += (rows @ matrix.mT).double().square().sum().item()
+            own[layer.name][i] += (rows @ matrix.mT).double().square().sum().item()
 
-    generator = torch.Generator().manual_seed(0)
+    def forward(batch: Batch, start: int, stop: int) -> None:
+        own.update({name: [0.0, 0.0] for name in sums})  # what a pass that ran out of memory has left
+        logits_of(original, batch[torch.arange(start, stop)].for_model(original))
+        for name, pair in own.items():
+            sums[name] = [a + b for a, b in zip(sums[name], pair, strict=True)]
+
+    generator = torch.Generator()
 
     def draw(layer: Layer, rows: int) -> Draw | None:
         return draw_evenly(rows, _DRIFT_ROWS, generator)
 
-    seen = 0
     with observe(original, layers, receive, draw=draw):
-        for batch in retained:
-            logits_of(original, batch.for_model(original))
-            seen += len(batch)
-            if seen >= _DRIFT_SAMPLES:
-                break
-    return {name: (moved / size) ** 0.5 if size > 0 else 0.0 for name, (moved, size) in sums.items()}
+        for number, batch in peers.mine(enumerate(_first(retained, _DRIFT_SAMPLES))):
+            generator.manual_seed(number)
+            for _ in in_pieces(len(batch), len(batch), partial(forward, batch)):
+                pass
+    found = {name: peers.total_of(*pair) for name, pair in sums.items()}
+    return {name: (moved / size) ** 0.5 if size > 0 else 0.0 for name, (moved, size) in found.items()}
+
+
+def _first(batches: Iterable[Batch], samples: int) -> Iterator[Batch]:
+    """As many batches as have so many samples."""
+    seen = 0
+    for batch in batches:
+        if seen >= samples:
+            return
+        yield batch
+        seen += len(batch)

@@ -18,6 +18,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils.prune import BasePruningMethod
 
 from unsc.errors import UnsupportedModel, listing
+from unsc.sharded import is_sharded, resharding, whole_copy
 
 Rewrap: TypeAlias = Callable[[nn.Module], nn.Module]
 
@@ -30,7 +31,10 @@ class Unwrapped(NamedTuple):
 
 
 def unwrapped(model: nn.Module) -> Unwrapped:
-    """Open `torch.compile`, `DataParallel` and `DistributedDataParallel`, however they are nested."""
+    """Open `torch.compile`, `DataParallel` and `DistributedDataParallel`, however they are nested.
+
+    Weights that FSDP2 has sharded are made whole in a copy, in which all ranks take part.
+    """
     if not isinstance(model, nn.Module):
         raise UnsupportedModel(
             f"the model is a {type(model).__name__}; give a torch.nn.Module, with its weights loaded if you have a file"
@@ -42,6 +46,8 @@ def unwrapped(model: nn.Module) -> Unwrapped:
         return _inside(model, model.module, partial(_parallel, model))
     if isinstance(model, DistributedDataParallel):
         return _inside(model, model.module, partial(_distributed, model))
+    if is_sharded(model):
+        return Unwrapped(whole_copy(model), resharding(model))
     return Unwrapped(model, _as_it_is)
 
 

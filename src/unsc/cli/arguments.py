@@ -33,6 +33,10 @@ Transform = Annotated[
     str | None, typer.Option(help="package.module:function that makes a tensor of an image, a text or an array.")
 ]
 Decoders = Annotated[int | None, typer.Option(help="Processes that decode images; by default up to 4, 0 for none.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="Work on a Ray cluster: its address, auto for the one of this machine, or local to start one."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in the place of a table.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Load everything, say what would be forgotten, and write nothing.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 from typer.core import TyperGroup
 
@@ -23,6 +25,7 @@ from unsc.cli import (
     version,
 )
 from unsc.cli.output import stopped
+from unsc.launch import refuse_ranks
 
 RESUMES = ("tune", "compare", "bench")
 """The commands that keep what they have done, and resume from there."""
@@ -30,6 +33,11 @@ RESUMES = ("tune", "compare", "bench")
 
 class Commands(TyperGroup):
     """Ctrl-C ends a command with a line that says what is left of it, and with exit code 130."""
+
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:
+        if args[0] != "forget":
+            refuse_ranks("of all commands only forget shares its work with others")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: typer.Context) -> object:
         try:

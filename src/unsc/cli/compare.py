@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from unsc.cli.arguments import DATA, Overwrite, default_folder, names
+from unsc.cli.arguments import DATA, Cluster, Overwrite, default_folder, names
 from unsc.cli.output import fail, written
+
+_OUT = "Folder, runs/compare-DATA by default; a comparison in it is resumed."
 
 
 def command(
@@ -30,9 +33,8 @@ def command(
     later: Annotated[int, typer.Option(help="Classes to forget afterwards, one by one, for the rebound.")] = 1,
     seed: Annotated[int, typer.Option(help="All other seeds follow from it.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Processes; one for each core by default.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder, runs/compare-DATA by default; a comparison in it is resumed.")
-    ] = None,
+    cluster: Cluster = None,
+    out: Annotated[Path | None, typer.Option(help=_OUT)] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Compare methods, all tuned and measured in the same way; a comparison that was stopped is resumed."""
@@ -59,7 +61,8 @@ def command(
     )
     folder = out or default_folder("compare" if request == "classes" else f"compare-{request}", data)
     with watched(config, folder) as view:
-        finished = compare(config, folder, jobs=jobs, overwrite=overwrite, progress=view.progress, done=view.done)
+        shown = partial(compare, progress=view.progress, done=view.done)
+        finished = shown(config, folder, jobs=jobs, cluster=cluster, overwrite=overwrite)
     if not finished.measured:
         Console().print(f"All results are in {folder} already; nothing was left to do.", soft_wrap=True)
     show_results(write_report(finished, shlex.join(["unsc", *sys.argv[1:]])), Console())

@@ -50,12 +50,15 @@ def command(
 ) -> None:
     """Forget classes or records from a model of your own: from a store, or with all training data at hand.
 
+    Without a store, several processes share the work: torchrun --nproc-per-node 4 -m unsc forget ...
+
     With --store what passes the gate is released with a signed receipt. Exit codes: 0 forgotten (with a store:
     released), 3 not forgotten, or refused by the gate (what was measured and what to try is printed), 2 a mistake in
     what was given, 130 stopped by Ctrl-C.
     """
     from unsc.cli.reached import forget_at_once
     from unsc.cli.stored import forget_from_store
+    from unsc.launch import refuse_ranks
     from unsc.loading.in_workers import usual_workers
     from unsc.release.asked import either_of
     from unsc.release.reached import check_replaceable
@@ -65,6 +68,7 @@ def command(
     given["workers"] = usual_workers() if workers is None else workers
     folder = None if dry_run else out
     if store is not None:
+        refuse_ranks("a store is changed by one process")
         refuse_options("with --store", model=model, ids=ids, transform=transform, overwrite=overwrite or None)
         settings = {"policy": policy, **given, **chosen}
         ok = forget_from_store(store, either_of(request, names(classes)), folder, key, settings, as_json=as_json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from unsc.cli.output import written
 from unsc.errors import InvalidRequest
+from unsc.progress import quiet
 from unsc.release.once import Ready
 from unsc.release.reached import Reached
 
@@ -22,6 +24,7 @@ def forget_at_once(
 ) -> bool:
     """Forget with all data at hand, show what was reached and write it to `out`; with None only say what would be."""
     from unsc.cli.view import view
+    from unsc.launch import launched
     from unsc.release.asked import read_request
     from unsc.release.once import get_ready
 
@@ -30,14 +33,17 @@ def forget_at_once(
     for name in ("model", "data"):
         if given[name] is None:
             raise InvalidRequest(f"--{name} is missing; give a model and its training data, or a store (--store)")
-    ready = get_ready(given.pop("model"), records=None if ids is None else read_request(ids), **given)
-    if out is None:
-        show_ready(ready, as_json=as_json)
-        return True
-    with view() as progress:
-        reached = ready.forget(progress=progress, **options)
-    reached.save(out, overwrite=overwrite)
-    show_reached(reached, out, as_json=as_json)
+    with launched() as speaks:
+        ready = get_ready(given.pop("model"), records=None if ids is None else read_request(ids), **given)
+        if out is None:
+            if speaks:
+                show_ready(ready, as_json=as_json)
+            return True
+        with view() if speaks else nullcontext(quiet) as progress:
+            reached = ready.forget(progress=progress, **options)
+        if speaks:
+            reached.save(out, overwrite=overwrite)
+            show_reached(reached, out, as_json=as_json)
     return reached.ok
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
+from unsc.cluster import ClusterWorkers
 from unsc.compare.comparison import ORIGINAL, RETRAIN, Comparison
 from unsc.compare.judging import Judge
 from unsc.compare.order import controls_for
@@ -70,13 +71,16 @@ def compare(
     *,
     models: Path | None = None,
     jobs: int | None = None,
+    cluster: str | None = None,
     overwrite: bool = False,
     progress: Progress = quiet,
     done: Done = lambda piece, message: None,
 ) -> Finished:
     """Carry out a comparison in `folder`, or resume the one that is there, unless it is to `overwrite` it.
 
-    Trained networks are kept in `models`, which other comparisons may share. `done` is called after each piece of work.
+    Trained networks are kept in `models`, which other comparisons may share. The work is done by `jobs` processes of
+    this machine, or of the Ray `cluster` at an address, whose machines share these folders. `done` is called after each
+    piece of work.
     """
     began = time.perf_counter()
     comparison = Comparison(folder, config, models)
@@ -89,11 +93,21 @@ def compare(
     if left:
         networks = [x for x in comparison.trainings() if not comparison.networks.path(x).exists()]
         tuned = [name for name in config.methods if any(name == method for _, method in left)]
-        with Workers(partial(_do, folder, config, models), jobs or os.cpu_count() or 1) as workers:
+        with _workers(folder, config, models, jobs, cluster) as workers:
             failed |= _work(workers, "training networks", [Piece("train", (x,)) for x in networks], progress, done)
             failed |= _work(workers, "tuning", [Piece("tune", (name,)) for name in tuned], progress, done)
             failed |= _work(workers, "comparing", [Piece("judge", cell) for cell in left], progress, done)
     return Finished(Comparison(folder, whole, models), failed, time.perf_counter() - began, len(left))
+
+
+def _workers(
+    folder: Path, config: Config, models: Path | None, jobs: int | None, cluster: str | None
+) -> Workers[Piece, str | None] | ClusterWorkers[Piece, str | None]:
+    """Those that do the work, by processes of this machine unless a cluster is named."""
+    if cluster is None:
+        return Workers(partial(_do, folder, config, models), jobs or os.cpu_count() or 1)
+    places = folder.resolve(), config, None if models is None else models.resolve()  # other processes work elsewhere
+    return ClusterWorkers(partial(_do, *places), jobs, address=cluster)
 
 
 @dataclass(frozen=True)
@@ -180,7 +194,11 @@ def _whole(comparison: Comparison) -> Config:
 
 
 def _work(
-    workers: Workers[Piece, str | None], title: str, pieces: list[Piece], progress: Progress, done: Done
+    workers: Workers[Piece, str | None] | ClusterWorkers[Piece, str | None],
+    title: str,
+    pieces: list[Piece],
+    progress: Progress,
+    done: Done,
 ) -> dict[str, str]:
     """Do all pieces, and give those that failed with the reason."""
     failed: dict[str, str] = {}

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from unsc.batches import Batch
+from unsc.batches import Batch, HasSamples
 from unsc.evaluation.side_by_side import Network, side_by_side
 from unsc.models import working_copy
 from unsc.release.at_hand import AtHand
@@ -153,5 +153,5 @@ class Carried:
         scores = [(-s.losses()).exp().tolist() for s in (self.forgotten.before, self.forgotten.after)]
         return zip(self.at_hand.forgotten.prints, self.forgotten.labels.tolist(), *scores, strict=False)
 
-    def _pair(self, batch: Batch) -> Pair:
-        return Pair.of(self.before, self.after, batch)
+    def _pair(self, samples: HasSamples) -> Pair:
+        return Pair.of(self.before, self.after, samples)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unsc.batches import Batch
+from unsc.batches import HasSamples
 from unsc.evaluation.shared.shares import wilson
 from unsc.ranks import auc
 from unsc.release.at_hand import Former
@@ -35,8 +35,8 @@ class Pair:
     after: Scores
 
     @classmethod
-    def of(cls, before: nn.Module, after: nn.Module, batch: Batch) -> Pair:
-        return cls(scores_of(before, batch), scores_of(after, batch))
+    def of(cls, before: nn.Module, after: nn.Module, samples: HasSamples) -> Pair:
+        return cls(scores_of(before, samples), scores_of(after, samples))
 
     @classmethod
     def joined(cls, pairs: Sequence[Pair]) -> Pair:

@@ -17,13 +17,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from unsc import peers
 from unsc.batches import Batch
 from unsc.checks import is_number, require
 from unsc.errors import InvalidRequest
 from unsc.layers import Layer, parameters_of
 from unsc.progress import Progress
-from unsc.steps.curvature import RetainedCurvature, gradients_of
+from unsc.steps.curvature import RetainedCurvature
 from unsc.steps.estimate import estimate
+from unsc.steps.gradients import total_gradients
 from unsc.steps.losses import ForgetLoss, Pulled, divergence
 from unsc.steps.rule import Spent, Step, StepRule
 from unsc.steps.together import Together, effects, mix_of, parts_of
@@ -96,8 +98,9 @@ def first_gradients(task: Task, loss: ForgetLoss = divergence) -> dict[str, Tens
     count = min(_DAMPING_SAMPLES, len(forgotten))
     total = dict.fromkeys((x.name for x in task.layers), torch.zeros(()))
     for chosen in torch.arange(count).split(_AT_ONCE):
-        some = forgotten[chosen].for_model(task.original)
-        _, found = forget_gradients(task.original, task.layers, some, task.aims.fit[chosen], loss)
+        own = chosen[peers.own_part(len(chosen))]
+        some = forgotten[own].for_model(task.original)
+        _, found = forget_gradients(task.original, task.layers, some, task.aims.fit[own], loss)
         total = {name: total[name].to(g) + len(chosen) / count * g for name, g in found.items()}
     return total
 
@@ -105,14 +108,23 @@ def first_gradients(task: Task, loss: ForgetLoss = divergence) -> dict[str, Tens
 def forget_gradients(
     model: nn.Module, layers: Sequence[Layer], batch: Batch, targets: Tensor, loss: ForgetLoss = divergence
 ) -> tuple[float, dict[str, Tensor]]:
-    """The forget loss in nats, by default KL from `targets` (n, classes), and its gradient by each layer's matrix."""
-    value = loss(model, batch, targets)
-    grads = gradients_of(value, parameters_of(model, layers))
-    return value.item(), {layer.name: layer.matrix(grads) for layer in layers}
+    """The forget loss in nats, by default KL from `targets` (n, classes), and its gradient by each layer's matrix.
+
+    Under several ranks the batch is a rank's part, perhaps an empty one; loss and gradient are those of all parts.
+    """
+    (size,) = peers.total_of(len(batch))
+
+    def weighted() -> Tensor:
+        return len(batch) / size * loss(model, batch, targets)
+
+    value, grads = total_gradients(weighted if len(batch) else None, parameters_of(model, layers))
+    return value, {layer.name: layer.matrix(grads) for layer in layers}
 
 
 class BudgetedStep(Step):
     """Learn target labels, spending at most `budget` nats of retained prediction change a step."""
+
+    takes_parts = True
 
     def __init__(
         self,

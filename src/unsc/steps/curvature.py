@@ -18,12 +18,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unsc import peers
 from unsc.batches import Batch
 from unsc.errors import InvalidData
 from unsc.layers import Layer, parameters_of
 from unsc.logits import logits_of
 from unsc.moments import Moment
 from unsc.request import Request
+from unsc.steps.gradients import gradients_of
 from unsc.storage.files import load_tensors, save_tensors
 from unsc.watch import Watch
 
@@ -150,28 +152,21 @@ def assemble(
     `fitted` and `held_out` are the moments of two sets of retained samples, of sizes `samples`; `gradients` (by
     layer) are those of the forget loss, whose steps the damping is chosen for.
     """
-    return assemble_with_worth(layers, fitted, held_out, samples, sensitivities, gradients)[0]
+    made = {
+        x.name: curvature_of(fitted[x.name], held_out[x.name], samples, sensitivities[x.name], gradients[x.name])[0]
+        for x in layers
+    }
+    return RetainedCurvature(made, samples[0])
 
 
-def assemble_with_worth(
-    layers: Sequence[Layer],
-    fitted: Mapping[str, Moment],
-    held_out: Mapping[str, Moment],
-    samples: tuple[int, int],
-    sensitivities: Mapping[str, float],
-    gradients: Mapping[str, Tensor],
-) -> tuple[RetainedCurvature, dict[str, float]]:
-    """The same, and what each layer's first step buys for its held-out cost."""
-    made: dict[str, LayerCurvature] = {}
-    worths: dict[str, float] = {}
-    for layer in layers:
-        name = layer.name
-        moment = fitted[name]
-        wide = min(moment.count, moment.columns) > _MANY
-        values, vectors = moment.leading(_LEADING) if wide else moment.spectrum()
-        found = LayerCurvature((values / samples[0]).float(), vectors.float(), sensitivities[name], 0.0)
-        made[name], worths[name] = best_damping(found, gradients[name], held_out[name], samples[1])
-    return RetainedCurvature(made, samples[0]), worths
+def curvature_of(
+    fitted: Moment, held_out: Moment, samples: tuple[int, int], sensitivity: float, gradient: Tensor
+) -> tuple[LayerCurvature, float]:
+    """That of one layer, and what its first step buys for its held-out cost."""
+    wide = min(fitted.count, fitted.columns) > _MANY
+    values, vectors = fitted.leading(_LEADING) if wide else fitted.spectrum()
+    found = LayerCurvature((values / samples[0]).float(), vectors.float(), sensitivity, 0.0)
+    return best_damping(found, gradient, held_out, samples[1])
 
 
 def best_damping(
@@ -263,7 +258,8 @@ def sensitivities(
 
     With labels drawn from the network's own (softened) predictions, gradients of different samples are
     independent with mean zero, so the squared norm of a batch's summed gradient is an unbiased estimate of
-    its samples' summed Fisher traces: no gradient of a single sample is needed, whatever the layer.
+    its samples' summed Fisher traces: no gradient of a single sample is needed, whatever the layer. Batches and
+    moments are what this rank has of them.
     """
     parameters = parameters_of(model, layers)
     fisher = dict.fromkeys((x.name for x in layers), 0.0)
@@ -277,17 +273,14 @@ def sensitivities(
         for layer in layers:
             fisher[layer.name] += sum(_energy(view.of(grads)) for view in (layer.weight, *layer.biases))
         seen += len(batch)
-    traces = {x.name: x.outputs * moments[x.name].trace().sum().item() / samples for x in layers}
+    energies = [x.outputs * moments[x.name].trace().sum().item() for x in layers]
+    seen, *sums = peers.total_of(seen, *fisher.values(), *energies)
+    pairs = zip(sums[: len(layers)], sums[len(layers) :], strict=True)
     # A layer that retained predictions do not depend on at all would be free; keep its cost finite.
-    return {name: max(fisher[name] / seen, 1e-12) / max(trace, 1e-12) for name, trace in traces.items()}
+    costs = [max(own / seen, 1e-12) / max(energy / samples, 1e-12) for own, energy in pairs]
+    return dict(zip(fisher, costs, strict=True))
 
 
 def _energy(tensor: Tensor) -> float:
     """The sum of squares, in float64, of so little at a time that it stays in the processor's cache."""
     return sum(part.double().square().sum().item() for part in tensor.reshape(-1).split(1 << 16))
-
-
-def gradients_of(loss: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The gradients of `loss` by name; zero where it does not depend on a parameter."""
-    grads = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
-    return dict(zip(parameters, grads, strict=True))

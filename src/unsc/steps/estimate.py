@@ -14,13 +14,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unsc import peers
 from unsc.batches import Batch
 from unsc.collect import RowBudget, collect
 from unsc.errors import InvalidData
 from unsc.layers import Layer
 from unsc.moments import Moment
 from unsc.progress import Advance, Progress, quiet
-from unsc.steps.curvature import LayerCurvature, RetainedCurvature, assemble_with_worth, sensitivities
+from unsc.steps.curvature import LayerCurvature, RetainedCurvature, curvature_of, sensitivities
 from unsc.task import BATCH, RetainFit, Task
 
 
@@ -44,6 +45,8 @@ SPARING = Effort()
 EVERYTHING = Effort(samples=1 << 62, check_samples=1 << 62, rows_per_column=None)
 """All samples of a task, and all of their rows."""
 _SENSITIVITY_BATCH = 16
+_FIT, _CHECK, _LABELS = range(3)
+"""Streams of random numbers: rows of samples to fit and to check, and labels that are drawn for gradients."""
 MORE, _WORTH_A_LOOK = 4, 1.25
 """Times more samples that another estimate takes, and that must be left for it: it costs as much as the last one."""
 
@@ -55,15 +58,15 @@ class _Order:
     positions: Tensor
     labels: Tensor
 
-    def read(self, fit: RetainFit, first: int, last: int) -> Iterator[Batch]:
-        """Those from `first` up to `last`, in batches."""
-        for chosen in torch.arange(first, last).split(BATCH):
+    def read(self, fit: RetainFit, first: int, last: int) -> Iterator[tuple[int, Batch]]:
+        """This rank's batches of those from `first` up to `last`, each with the position of its first sample."""
+        for chosen in peers.mine(torch.arange(first, last).split(BATCH)):
             batch = fit.read(self.positions[chosen])
             strange = (batch.labels.cpu() != self.labels[chosen]).nonzero().flatten().tolist()
             if strange:
                 said, is_ = int(self.labels[chosen][strange[0]]), int(batch.labels[strange[0]])
                 raise InvalidData(f"labels says {said} where the data set gives {is_}; leave labels out, or correct it")
-            yield batch
+            yield int(chosen[0]), batch
 
 
 def in_turn(positions: Mapping[int, Tensor], generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -85,22 +88,22 @@ def estimate(
     generator = torch.Generator().manual_seed(task.seed)
     fit, held_out = task.samples.retain_fit, task.samples.retain_check[: -(-effort.check_samples // BATCH)]
     order = _Order(*in_turn(fit.positions, generator))
-    check = _Moments(task, effort, generator)
-    check.add(task.layers, held_out, sum(map(len, held_out)))
-    moments = _Moments(task, effort, generator)
+    check = _Moments(task, effort, stream=_CHECK)
+    check.add(task.layers, peers.mine(enumerate(held_out)), sum(map(len, held_out)))
+    moments = _Moments(task, effort, stream=_FIT)
     seen, goal = 0, min(effort.samples, len(order.labels))
     with progress("moments", goal) as advance:
         moments.add(task.layers, order.read(fit, seen, goal), goal, advance)
-    drawn = fit.draw(effort.sensitivity_samples, _SENSITIVITY_BATCH, generator)
-    b = sensitivities(task.original, task.layers, drawn, moments.by_layer, goal, task.watch, generator=generator)
+    drawn = fit.positions_drawn(effort.sensitivity_samples, _SENSITIVITY_BATCH, generator)
+    own = ((number, fit.read(chosen)) for number, chosen in peers.mine(enumerate(drawn)))
+    batches = _reseeding(generator, task.seed, _LABELS, own)
+    b = sensitivities(task.original, task.layers, batches, moments.by_layer, goal, task.watch, generator=generator)
     made: dict[str, LayerCurvature] = {}
     bought = dict.fromkeys(moments.by_layer, 0.0)
     doubtful: Sequence[Layer] = task.layers
     while True:
-        found, now = assemble_with_worth(
-            doubtful, moments.by_layer, check.by_layer, (goal, check.samples), b, gradients
-        )
-        made |= found.layers
+        found, now = _assembled(doubtful, moments, check, b, gradients)
+        made |= found
         doubtful = [x for x in doubtful if now[x.name] > effort.improvement * bought[x.name]]
         if not doubtful or len(order.labels) < _WORTH_A_LOOK * goal:
             return RetainedCurvature({x.name: made[x.name] for x in task.layers}, goal)
@@ -110,21 +113,58 @@ def estimate(
             moments.add(doubtful, order.read(fit, seen, goal), goal - seen, advance)
 
 
-class _Moments:
-    """Moments by layer, to which samples are added."""
+def _assembled(
+    layers: Sequence[Layer],
+    fitted: _Moments,
+    held_out: _Moments,
+    sensitivity: Mapping[str, float],
+    gradients: Mapping[str, Tensor],
+) -> tuple[dict[str, LayerCurvature], dict[str, float]]:
+    """Curvatures and what their first steps buy, by layer. Eigendecompositions are shared out over ranks."""
+    owned = peers.owners({x.name: x.groups * float(x.columns) ** 3 for x in layers})
+    whole = {
+        name: (fitted.by_layer[name].total_at(owner), held_out.by_layer[name].total_at(owner))
+        for name, owner in owned.items()
+    }
+    samples = fitted.samples, held_out.samples
 
-    def __init__(self, task: Task, effort: Effort, generator: torch.Generator) -> None:
-        self.task, self.effort, self.generator = task, effort, generator
+    def work(name: str) -> tuple[LayerCurvature, float]:
+        return curvature_of(*whole[name], samples, sensitivity[name], gradients[name])
+
+    found = peers.worked_out(owned, work)
+    return {name: x for name, (x, _) in found.items()}, {name: worth for name, (_, worth) in found.items()}
+
+
+def _reseeding(
+    generator: torch.Generator, seed: int, stream: int, batches: Iterable[tuple[int, Batch]]
+) -> Iterator[Batch]:
+    """Numbered batches, before each of which the generator gets the seed of that batch, whoever has the others."""
+    for number, batch in batches:
+        generator.manual_seed(peers.seed_from(seed, stream, number))
+        yield batch
+
+
+class _Moments:
+    """Moments by layer, to which samples are added; under several ranks, this rank's part of them."""
+
+    def __init__(self, task: Task, effort: Effort, *, stream: int) -> None:
+        """`stream` tells random numbers of one set of samples from those of another."""
+        self.task, self.effort, self.stream = task, effort, stream
+        self.generator = torch.Generator()
         self.by_layer = {x.name: Moment(x.groups, x.columns) for x in task.layers}
         self.samples = 0
 
     def add(
-        self, layers: Sequence[Layer], batches: Iterable[Batch], samples: int, advance: Advance = lambda: None
+        self,
+        layers: Sequence[Layer],
+        batches: Iterable[tuple[int, Batch]],
+        samples: int,
+        advance: Advance = lambda: None,
     ) -> None:
-        """Add so many `samples` in `batches` to the moments of some `layers`."""
+        """Add this rank's numbered `batches`, of so many `samples` on all ranks, to the moments of some `layers`."""
 
         def counted() -> Iterator[Batch]:
-            for batch in batches:
+            for batch in _reseeding(self.generator, self.task.seed, self.stream, batches):
                 yield batch
                 for _ in range(len(batch)):
                     advance()

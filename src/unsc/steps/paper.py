@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unsc import peers
 from unsc.batches import Batch
 from unsc.checks import is_number, require
 from unsc.collect import collect
@@ -21,6 +22,7 @@ from unsc.layers import Layer, parameters_of
 from unsc.logits import logits_of
 from unsc.moments import precise
 from unsc.progress import Progress
+from unsc.steps.gradients import total_gradients
 from unsc.steps.rule import Step, StepRule
 from unsc.steps.subspace import ClassBases, Energy, Merge, NullSpace, NullSpaces, class_basis
 from unsc.targets import Targets
@@ -72,10 +74,11 @@ class PaperRule(StepRule[NullSpace | NullSpaces]):
 
             if task.request.kind == "classes":
                 merge = Merge()
-                for label in fit.positions:
+                for label in peers.mine(fit.positions):
                     merge.add(label, basis(label))
-                return merge.null_space(self.merge_energy, {"energy": self.to_dict()["energy"]})
-            bases = ClassBases({k: basis(k) for k in fit.positions}, self.energy, task.request.num_classes)
+                return merge.total().null_space(self.merge_energy, {"energy": self.to_dict()["energy"]})
+            owned = peers.owners({label: float(len(own)) for label, own in fit.positions.items()})
+            bases = ClassBases(peers.worked_out(owned, basis), self.energy, task.request.num_classes)
         own = task.samples.forget_fit.labels.unique().tolist()
         others = {k: set(fit.positions) - {k} for k in own}
         return NullSpaces({k: bases.null_space(others[k], merge_energy=self.merge_energy) for k in own})
@@ -94,6 +97,8 @@ class PaperRule(StepRule[NullSpace | NullSpaces]):
 
 class ConfinedStep(Step):
     """Learn target labels with every change confined to a null space."""
+
+    takes_parts = True
 
     def __init__(
         self,
@@ -114,15 +119,20 @@ class ConfinedStep(Step):
 
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step on samples and their target distributions (n, classes), once for each null space among them."""
-        for label, space in self.spaces.items():
-            chosen = torch.ones_like(batch.labels, dtype=torch.bool) if label is None else batch.labels == label
-            if chosen.any():
-                self._step(batch[chosen], targets[chosen], space, share=1 / len(batch))
+        every = torch.ones_like(batch.labels, dtype=torch.bool)
+        chosen = [every if label is None else batch.labels == label for label in self.spaces]
+        size, *counts = peers.total_of(len(batch), *(int(own.sum()) for own in chosen))
+        for own, count, space in zip(chosen, counts, self.spaces.values(), strict=True):
+            if count:
+                self._step(batch[own], targets[own], space, share=1 / size)
 
     def _step(self, batch: Batch, targets: Tensor, space: NullSpace, *, share: float) -> None:
-        loss = share * F.cross_entropy(logits_of(self.model, batch), targets, reduction="sum")
-        self.optimizer.zero_grad()
-        loss.backward()
+        def loss() -> Tensor:
+            return share * F.cross_entropy(logits_of(self.model, batch), targets, reduction="sum")
+
+        _, grads = total_gradients(loss if len(batch) else None, self.parameters)
+        for name, p in self.parameters.items():
+            p.grad = grads[name]
         confined_step(self.optimizer, self.layers, self.parameters, space)
 
 

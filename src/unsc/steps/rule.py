@@ -55,6 +55,8 @@ class Spent:
 class Step(ABC):
     """Changes a network's weights, in place, a batch at a time."""
 
+    takes_parts: ClassVar[bool] = False
+    """Whether each rank may be given its part of a batch, which may be empty, and makes the same step of all parts."""
     taken_back: int = 0
     """How many tries were taken back because they cost more than allowed."""
     seen: Tensor | None = None

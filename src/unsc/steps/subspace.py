@@ -6,18 +6,21 @@ eigenvectors of `sum U_k U_k.T`, which is the moment of the basis vectors taken 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from unsc import peers
 from unsc.errors import EmptyNullSpace, InvalidData, InvalidRequest, listing
 from unsc.moments import Moment, Moments
 from unsc.request import Request
 from unsc.storage.files import load_tensors, save_tensors
 
+K = TypeVar("K", bound=Hashable)
 Energy = float | Mapping[str, float]
 """A share of the energy to keep, in (0, 1], for all layers or by layer name."""
 
@@ -52,15 +55,37 @@ class Merge:
         for name, basis in bases.items():
             self._merged.setdefault(name, Moment(basis.shape[0], basis.shape[1])).update(basis.mT)
 
+    def total(self) -> Merge:
+        """With what the other ranks have joined, each of them other classes."""
+        whole = Merge()
+        shapes: dict[str, tuple[int, int]] = {}
+        for classes, found in peers.gathered((self._classes, self._shapes())):
+            whole._classes += classes
+            shapes |= found
+        for name, owner in _owners(shapes).items():
+            whole._merged[name] = self._merged.get(name, Moment(*shapes[name])).total_at(owner)
+        return whole
+
     def null_space(self, merge_energy: Energy, settings: Mapping[str, object]) -> NullSpace:
-        """What the classes leave free; `settings` are noted with it."""
-        bases: dict[str, Tensor] = {}
-        ranks: dict[str, tuple[int, ...]] = {}
-        for name, merged in self._merged.items():
-            basis, rank = leading(merged, energy_of(merge_energy, name, "merge_energy"))
-            bases[name], ranks[name] = basis.float(), tuple(rank.tolist())
+        """What the classes leave free; `settings` are noted with it. Ranks share the layers."""
+
+        def work(name: str) -> tuple[Tensor, tuple[int, ...]]:
+            basis, rank = leading(self._merged[name], energy_of(merge_energy, name, "merge_energy"))
+            return basis.float(), tuple(rank.tolist())
+
+        found = peers.worked_out(_owners(self._shapes()), work)
+        bases = {name: basis for name, (basis, _) in found.items()}
+        ranks = {name: rank for name, (_, rank) in found.items()}
         noted = {**settings, "merge_energy": _plain(merge_energy)}
         return NullSpace(bases, ranks, tuple(sorted(self._classes)), noted)
+
+    def _shapes(self) -> dict[str, tuple[int, int]]:
+        return {name: (moment.groups, moment.columns) for name, moment in self._merged.items()}
+
+
+def _owners(shapes: Mapping[K, tuple[int, int]]) -> dict[K, int]:
+    """Which rank decomposes which moment, by (groups, columns)."""
+    return peers.owners({key: groups * float(columns) ** 3 for key, (groups, columns) in shapes.items()})
 
 
 def class_basis(moments: Mapping[str, Moment], energy: Energy) -> dict[str, Tensor]:
@@ -91,12 +116,20 @@ class ClassBases:
         return merge.null_space(merge_energy, {"energy": _plain(self.energy)})
 
 
+@peers.joined()
 def class_bases(moments: Moments, *, energy: Energy = 0.97) -> ClassBases:
     """Every class's basis: the top eigenvectors of its moment that hold the share `energy`."""
-    bases = {k: class_basis(of_class, energy) for k, of_class in moments.by_class.items()}
+    every = {(k, name): moment for k, of_class in moments.by_class.items() for name, moment in of_class.items()}
+
+    def work(key: tuple[int, str]) -> Tensor:
+        return leading(every[key], energy_of(energy, key[1], "energy"))[0]
+
+    found = peers.worked_out(_owners({key: (m.groups, m.columns) for key, m in every.items()}), work)
+    bases = {k: {name: found[k, name] for name in of_class} for k, of_class in moments.by_class.items()}
     return ClassBases(bases, energy, moments.num_classes)
 
 
+@peers.joined()
 def null_space(
     moments: Moments, *, retain: Iterable[int], energy: Energy = 0.97, merge_energy: Energy = 0.99
 ) -> NullSpace:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from unsc.batches import Batch
 from unsc.layers import Layer
-from unsc.logits import logits_of
+from unsc.logits import shared_logits
 from unsc.watch import Watch
 
 _MOST_PARTS = 16
@@ -48,14 +48,14 @@ def effects(
     predictions p, so that products of two of them are covariances under p; rows are divided by the root of n.
     """
     parameters = dict(model.named_parameters())
-    logits = logits_of(model, batch)
+    logits = shared_logits(model, batch)
     p = watch.log_probabilities(logits).double().exp()
     found = []
     for part, length in zip(parts, lengths, strict=True):
         before = {x.name: x.matrix(parameters) for x in part}
         for x in part:
             x.write(torch.sub(before[x.name], steps[x.name], alpha=length), parameters)
-        moved = (logits_of(model, batch) - logits)[:, watch.kept].double() / length
+        moved = (shared_logits(model, batch) - logits)[:, watch.kept].double() / length
         for x in part:
             x.write(before[x.name], parameters)
         found.append(((moved - (p * moved).sum(dim=1, keepdim=True)) * p.sqrt()).flatten())

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from unsc.batches import Batch
-from unsc.logits import all_logits
+from unsc.batches import HasSamples
+from unsc.logits import shared_logits
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,10 @@ class Scores:
         return 100 * (self.logits.argmax(dim=1) == self.labels).double().mean().item()
 
 
-@torch.no_grad()
-def scores_of(model: nn.Module, batch: Batch) -> Scores:
+def scores_of(model: nn.Module, samples: HasSamples) -> Scores:
     """What `model` says of samples, on its device."""
-    batch = batch.for_model(model)
-    return Scores(all_logits(model, batch), batch.labels)
+    logits = shared_logits(model, samples)
+    return Scores(logits, samples.labels.to(logits.device))
 
 
 NO_SCORES = Scores(torch.empty(0, 0), torch.empty(0, dtype=torch.long))

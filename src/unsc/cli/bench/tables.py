@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from unsc.cli.arguments import Cluster
 from unsc.cli.bench import render
 from unsc.cli.bench.options import OUT, WORK, Data, Folder, Jobs, Out, Preset, Ready, Seed, Trials, Work, read_from
 from unsc.cli.output import fail
@@ -38,6 +39,7 @@ def command(table: str) -> Callable[..., None]:
         seed: Seed = 0,
         methods: Methods = None,
         jobs: Jobs = None,
+        cluster: Cluster = None,
         networks: Ready = None,
         work: Work = WORK,
         out: Out = OUT,
@@ -60,7 +62,7 @@ def command(table: str) -> Callable[..., None]:
             models = work / "models" / experiment.config.data
             if networks is not None:
                 take_networks(experiment.config.data, networks, models)
-            finished = compare(experiment.config, place, models=models, jobs=jobs, progress=bar)
+            finished = compare(experiment.config, place, models=models, jobs=jobs, cluster=cluster, progress=bar)
             words = f"unsc bench {table} --data {data} --preset {preset} --trials {trials}"
             show_results(write_report(finished, words), console)
             files = files or origin(data, data_folder(data))  # the same for all, and hundreds of megabytes to read

@@ -1,0 +1,313 @@
+"""What each rank of a process group does, in a module that its processes can import.
+
+A group is started once and does one task after another, since starting takes longer than all tasks together. What a
+task returns, or the error that it ends with, comes back for every rank.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from blobs import blobs, learned
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Subset
+
+import unsc
+from unsc import peers
+
+LIMIT = 240.0
+"""Seconds after which a group is taken to hang: many times what it needs on a busy machine."""
+Task = Callable[[Path], Any]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error that a task ended with, on one rank."""
+
+    kind: str
+    message: str
+
+
+class Hangs(Exception):
+    """A group did not come to its end."""
+
+
+def run_ranks(tasks: Sequence[Task], count: int, folder: Path) -> dict[str, list[Any]]:
+    """What every rank of a gloo group of `count` processes made of each task, by the task's name."""
+    context = get_context("spawn")
+    ranks = [context.Process(target=_rank, args=(tasks, r, count, folder), daemon=True) for r in range(count)]
+    for process in ranks:
+        process.start()
+    until = time.monotonic() + LIMIT
+    for process in ranks:
+        process.join(max(0.1, until - time.monotonic()))
+    hanging = [r for r, process in enumerate(ranks) if process.is_alive()]
+    for r in hanging:
+        ranks[r].kill()
+        ranks[r].join()
+    if hanging:
+        raise Hangs(f"ranks {hanging} of {count} are still at work after {LIMIT} s")
+    found = [pickle.loads((folder / f"{r}").read_bytes()) for r in range(count)]
+    return {task.__name__: [own[task.__name__] for own in found] for task in tasks}
+
+
+def _rank(tasks: Sequence[Task], rank: int, count: int, folder: Path) -> None:
+    torch.set_num_threads(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder / 'meet'}", rank=rank, world_size=count, timeout=timedelta(seconds=120)
+    )
+    done: dict[str, Any] = {}
+    for task in tasks:
+        try:
+            done[task.__name__] = task(folder)
+        except Exception as e:
+            done[task.__name__] = Failure(type(e).__name__, str(e))
+    (folder / f"{rank}").write_bytes(pickle.dumps(done))
+    dist.destroy_process_group()
+
+
+# --- a network and its data, the same in every process
+
+
+DATA = blobs(120)
+
+
+@cache
+def _model() -> nn.Module:
+    """Linear layers and a convolution, trained.
+
+    In float64: a run for classes turns a change of weights in the seventh digit into one of outputs in the fourth, in
+    one process as in several, and sums that are made in another order differ in the last digit.
+    """
+    torch.manual_seed(0)
+    layers = nn.Linear(6, 64), nn.Unflatten(1, (4, 4, 4)), nn.Conv2d(4, 8, 3, padding=1), nn.ReLU(), nn.Flatten()
+    return learned(nn.Sequential(*layers, nn.Linear(128, 4)), DATA, steps=30).double()
+
+
+def model() -> nn.Module:
+    return copy.deepcopy(_model())
+
+
+def outputs(network: nn.Module) -> Tensor:
+    with torch.no_grad():
+        return network(DATA.tensors[0].double())
+
+
+def report(result: unsc.Forgotten) -> dict[str, Any]:
+    """What must be the same whoever does the work."""
+    return {
+        "outputs": outputs(result.model),
+        "steps": result.metrics.steps,
+        "stopped": result.metrics.stopped,
+        "retained_kl": result.metrics.retained_kl,
+        "drift_max": result.metrics.drift_max,
+        "forget_acc": result.metrics.forget_acc,
+    }
+
+
+def part_of(data: Any, **how: Any) -> DataLoader[Any]:
+    """This rank's part of some data, without a sample that comes twice; all of it in a single process."""
+    rank, count = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    each = len(data) // count
+    return DataLoader(Subset(data, range(rank * each, (rank + 1) * each)), batch_size=30, **how)
+
+
+def of(*classes: int) -> Subset[Any]:
+    labels = DATA.tensors[1]
+    return Subset(DATA, [i for i in range(len(DATA)) if int(labels[i]) in classes])
+
+
+# --- tasks
+
+
+def forgets_a_class(folder: Path) -> dict[str, Any]:
+    return report(unsc.forget(model(), DATA, classes=[3], samples_per_class=60))
+
+
+def forgets_in_batches_smaller_than_the_group(folder: Path) -> dict[str, Any]:
+    return report(unsc.forget(model(), DATA, classes=[3], batch_size=1, max_passes=1))
+
+
+def forgets_by_the_papers_step(folder: Path) -> dict[str, Any]:
+    return report(unsc.forget(model(), DATA, classes=[3], step="paper", energy=0.9, merge_energy=0.9, max_passes=2))
+
+
+def forgets_records(folder: Path) -> dict[str, Any]:
+    return report(unsc.forget(model(), DATA, indices=[3, 5, 130, 250, 251], targets="away", max_passes=2))
+
+
+def forgets_records_by_the_papers_step(folder: Path) -> dict[str, Any]:
+    how = {"step": "paper", "energy": 0.8, "merge_energy": 0.8, "max_passes": 2}
+    return report(unsc.forget(model(), DATA, indices=[3, 5, 130, 250, 251], **how))
+
+
+def forgets_from_loaders(folder: Path) -> dict[str, Any]:
+    network = model()
+    retained, check = part_of(of(0, 1)), part_of(of(2))
+    gone = part_of(of(3))
+    guide = unsc.retained_curvature(network, retained, check=check, forgotten=gone, forget=[3])
+    return report(unsc.unlearn(network, gone, guide, retained=check, forget=[3]))
+
+
+def collects_moments(folder: Path) -> dict[str, Any]:
+    moments = unsc.collect_moments(model(), part_of(DATA), num_classes=4, samples_per_class=1000)
+    space = unsc.null_space(moments, retain=[0, 1, 2], energy=0.9, merge_energy=0.95)
+    projectors = {name: u @ u.mT for name, u in space.bases.items()}
+    return {"samples": moments.samples, "ranks": space.ranks, "projectors": projectors}
+
+
+def takes_a_distributed_model(folder: Path) -> tuple[str, dict[str, Any]]:
+    result = unsc.forget(DistributedDataParallel(model()), DATA, classes=[3], samples_per_class=60)
+    return type(result.model).__name__, report(result)
+
+
+def takes_a_sharded_model(folder: Path) -> tuple[dict[str, Any], list[tuple[int, ...]], bool]:
+    """The report, the shapes of this rank's shards, and whether they are sharded as before."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    network, mesh = model(), init_device_mesh("cpu", (dist.get_world_size(),))
+    fully_shard(network[0], mesh=mesh)  # type: ignore[index]
+    fully_shard(network, mesh=mesh)
+    before = outputs(network)
+    result = unsc.forget(network, DATA, classes=[3], samples_per_class=60)
+    pairs = list(zip(network.parameters(), result.model.parameters(), strict=True))
+    alike = all(a.placements == b.placements for a, b in pairs) and torch.equal(before, outputs(network))  # type: ignore[attr-defined]
+    return report(result), [tuple(p.to_local().shape) for _, p in pairs], alike  # type: ignore[attr-defined]
+
+
+def one_rank_works_alone(folder: Path) -> float:
+    """Others do something else meanwhile, and nobody waits."""
+    if dist.get_rank() == 0:
+        with unsc.alone():
+            return unsc.forget(model(), DATA, classes=[3], max_passes=1).metrics.forget_acc
+    return 0.0
+
+
+def ranks_draw_the_same(folder: Path) -> list[int]:
+    """Which samples are read, by all ranks together."""
+    read: list[int] = []
+
+    class Noting(torch.utils.data.Dataset):
+        targets = DATA.tensors[1].tolist()
+
+        def __len__(self) -> int:
+            return len(DATA)
+
+        def __getitem__(self, i: int) -> Any:
+            read.append(i)
+            return DATA[i]
+
+    unsc.forget(model(), Noting(), classes=[3], samples_per_class=20, max_passes=1)
+    with peers.joined():
+        return sorted({i for part in peers.gathered(read) for i in part})
+
+
+def another_model_on_one_rank(folder: Path) -> None:
+    network = model()
+    if dist.get_rank() == 1:
+        with torch.no_grad():
+            network[0].weight[0, 0] += 1e-3  # type: ignore[index,union-attr]
+    unsc.forget(network, DATA, classes=[3])
+
+
+def other_classes_on_one_rank(folder: Path) -> None:
+    unsc.forget(model(), DATA, classes=[2 if dist.get_rank() == 1 else 3])
+
+
+def a_class_that_is_not_there_on_one_rank(folder: Path) -> None:
+    unsc.forget(model(), DATA, classes=[9 if dist.get_rank() == 1 else 3])
+
+
+def no_data_on_one_rank(folder: Path) -> None:
+    loader = DataLoader(Subset(DATA, range(0 if dist.get_rank() == 1 else 40)), batch_size=20)
+    unsc.collect_moments(model(), loader, num_classes=4)
+
+
+def the_same_data_on_every_rank(folder: Path) -> None:
+    whole = DataLoader(of(3), batch_size=20)
+    unsc.retained_curvature(model(), part_of(of(0)), check=part_of(of(1)), forgotten=whole, forget=[3])
+
+
+def a_broken_sample_that_one_rank_reads(folder: Path) -> None:
+    class Broken(torch.utils.data.Dataset):
+        targets = DATA.tensors[1].tolist()
+
+        def __len__(self) -> int:
+            return len(DATA)
+
+        def __getitem__(self, i: int) -> Any:
+            if dist.get_rank() == 1 and i > 20:
+                raise OSError("the disk is gone")
+            return DATA[i]
+
+    unsc.forget(model(), Broken(), classes=[3])
+
+
+def memory_runs_out_on_one_rank(folder: Path) -> tuple[str, Tensor]:
+    """While the guide is made, forward passes over many samples take too much there; smaller ones do not."""
+    network, refused = model(), itertools.count()
+
+    def limited(module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        if dist.get_rank() == 1 and len(args[0]) > 5 and not torch.is_grad_enabled() and next(refused) < 40:
+            raise RuntimeError("not enough memory: you tried to allocate 1 byte")
+
+    network.register_forward_pre_hook(limited)
+    result = unsc.forget(network, DATA, classes=[3], samples_per_class=60)
+    return result.metrics.status, next(result.model.parameters()).detach()
+
+
+def everybody_is_well_after_all_that(folder: Path) -> list[int]:
+    with peers.joined():
+        return peers.gathered(peers.rank())
+
+
+ON_FOUR = (
+    forgets_a_class,
+    forgets_in_batches_smaller_than_the_group,
+    collects_moments,
+    a_broken_sample_that_one_rank_reads,
+    everybody_is_well_after_all_that,
+)
+"""Tasks for which it matters that there are more ranks than two."""
+SAME = (
+    forgets_a_class,
+    forgets_in_batches_smaller_than_the_group,
+    forgets_by_the_papers_step,
+    forgets_records,
+    forgets_records_by_the_papers_step,
+    forgets_from_loaders,
+)
+"""Tasks whose report must be the same in one process."""
+FAILING = {
+    another_model_on_one_rank: "the ranks disagree on the model",
+    other_classes_on_one_rank: "the ranks disagree on what is to be forgotten",
+    a_class_that_is_not_there_on_one_rank: "the model has no class 9",
+    no_data_on_one_rank: "gave no sample on rank 1",
+    the_same_data_on_every_rank: "the same 120 samples",
+    a_broken_sample_that_one_rank_reads: "the disk is gone",
+}
+"""Tasks that end with an error on every rank, and what it says."""
+OTHERS = (
+    collects_moments,
+    takes_a_distributed_model,
+    takes_a_sharded_model,
+    one_rank_works_alone,
+    ranks_draw_the_same,
+    memory_runs_out_on_one_rank,
+)
