@@ -20,11 +20,15 @@ def draw_growth(path: Path, lines: Sequence[Line]) -> None:
     every = [t for line in lines for t in line.noted["seconds"]]
     for place, factor in enumerate(factors, start=1):
         axes = figure.add_subplot(rows, columns, place)
-        for line in (x for x in lines if x.noted["factor"] == factor):
+        own = [line for line in lines if line.noted["factor"] == factor]
+        values = own[0].noted["values"]
+        for line in own:
             quantity = line.noted["quantity"]
             label = f"{quantity}: exponent {line.value:.2f}"
-            axes.plot(line.noted["values"], line.noted["seconds"], "o-", color=_COLOURS[quantity], label=label)
+            axes.plot(values, line.noted["seconds"], "o-", color=_COLOURS[quantity], label=label)
         axes.set(xscale="log", yscale="log", xlabel=factor, ylim=(min(every) / 2, max(every) * 4))
+        axes.set_xticks(values, [f"{v:,}" for v in values])
+        axes.set_xticks([], minor=True)  # labels of powers of ten run into each other on a short axis
         axes.set_ylabel("seconds" if place % columns == 1 or columns == 1 else "")
         axes.legend(frameon=False, fontsize=8, loc="upper left")
         axes.grid(which="major", alpha=0.3)
