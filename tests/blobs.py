@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset
+from torch.utils.data import Dataset, TensorDataset
 
 CLASSES = 4
 M = TypeVar("M", bound=nn.Module)
@@ -20,6 +20,21 @@ def blobs(each: int = 40, classes: int = CLASSES) -> TensorDataset:
     labels = torch.arange(classes).repeat_interleave(each)
     points = 3 * F.one_hot(labels, 6).float() + 0.5 * torch.randn(len(labels), 6, generator=generator)
     return TensorDataset(points, labels)
+
+
+class Counted(Dataset):
+    """Points that are read one by one; how often is counted. Other processes can import it."""
+
+    def __init__(self, data: TensorDataset) -> None:
+        self.data, self.reads = data, 0
+        self.targets = data.tensors[1].tolist()
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, i: int) -> tuple[Tensor, int]:
+        self.reads += 1
+        return self.data.tensors[0][i].clone(), self.targets[i]
 
 
 def network(outputs: int = CLASSES) -> nn.Sequential:

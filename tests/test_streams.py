@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from blobs import blobs, learned, network
+from blobs import Counted, blobs, learned, network
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 
 import unsc
 from unsc.batches import Batch
@@ -32,22 +32,6 @@ class Stream(IterableDataset):
         self.reads += 1
         for i in torch.randperm(len(DATA), generator=torch.Generator().manual_seed(7)).tolist():
             yield DATA.tensors[0][i], int(DATA.tensors[1][i])
-
-
-class Counting(Dataset):
-    """The points; the largest number of samples that were alive at once is noted."""
-
-    targets = DATA.tensors[1].tolist()
-
-    def __init__(self) -> None:
-        self.reads = 0
-
-    def __len__(self) -> int:
-        return len(DATA)
-
-    def __getitem__(self, i: int) -> tuple[Tensor, int]:
-        self.reads += 1
-        return DATA.tensors[0][i].clone(), self.targets[i]
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +90,7 @@ def test_records_are_not_found_in_a_stream(model: nn.Module) -> None:
 
 def test_forgotten_samples_that_do_not_fit_are_read_again(model: nn.Module) -> None:
     """They give the same result as samples that are kept."""
-    kept, read = Counting(), Counting()
+    kept, read = Counted(DATA), Counted(DATA)
     results = [
         unsc.forget(model, kept, classes=[3]),
         unsc.forget(model, read, classes=[3], sample_bytes=100 * EACH),
@@ -118,7 +102,7 @@ def test_forgotten_samples_that_do_not_fit_are_read_again(model: nn.Module) -> N
 
 def test_records_that_do_not_fit_are_read_again(model: nn.Module) -> None:
     wanted: dict[str, Any] = {"indices": range(0, 480, 40), "targets": "away", "max_passes": 2}
-    results = [unsc.forget(model, Counting(), **wanted, sample_bytes=size) for size in (1 << 20, 1)]
+    results = [unsc.forget(model, Counted(DATA), **wanted, sample_bytes=size) for size in (1 << 20, 1)]
     one, other = (torch.cat([p.flatten() for p in result.model.parameters()]) for result in results)
     torch.testing.assert_close(one, other, rtol=0, atol=1e-4)
 
@@ -127,18 +111,18 @@ def test_labels_that_are_wrong_are_noticed_when_samples_are_read_again(model: nn
     labels = DATA.tensors[1].clone()
     labels[labels == 2] = 3
     with pytest.raises(InvalidData, match="labels says 3 where the data set gives 2"):
-        unsc.forget(model, Counting(), classes=[3], labels=labels.tolist(), sample_bytes=1)
+        unsc.forget(model, Counted(DATA), classes=[3], labels=labels.tolist(), sample_bytes=1)
 
 
 def test_processes_read_the_same_samples_and_start_once(model: nn.Module) -> None:
-    results = [unsc.forget(model, Counting(), classes=[3], num_workers=count) for count in (0, 1)]
+    results = [unsc.forget(model, Counted(DATA), classes=[3], num_workers=count) for count in (0, 1)]
     one, other = (torch.cat([p.flatten() for p in result.model.parameters()]) for result in results)
     assert torch.equal(one, other)
 
 
 def test_a_data_set_that_cannot_be_handed_over_is_refused_at_once(model: nn.Module) -> None:
-    class Local(Counting):
+    class Local(Counted):
         pass
 
     with pytest.raises(InvalidData, match="num_workers=0"):
-        unsc.forget(model, Local(), classes=[3], num_workers=1)
+        unsc.forget(model, Local(DATA), classes=[3], num_workers=1)

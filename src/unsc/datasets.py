@@ -134,8 +134,8 @@ def _read(dataset: Dataset[Any], indices: Sequence[int], form: Form) -> Batch:
     if isinstance(dataset, Source):
         return _read(dataset.dataset, indices, dataset.form)
     if type(dataset) is Subset and len(indices):
-        chosen = torch.as_tensor(dataset.indices)[torch.as_tensor(indices)]
-        return _read(dataset.dataset, chosen.tolist(), form)
+        # One by one: as a tensor, all indices of a large subset would be converted for every batch.
+        return _read(dataset.dataset, [int(dataset.indices[i]) for i in indices], form)
     if form.collate is None and isinstance(dataset, TensorDataset):  # a hundred times faster than one item at a time
         return as_batch(dataset[torch.as_tensor(indices)])  # type: ignore[index]
     if form.collate is None and type(dataset) is ConcatDataset and len(indices):
@@ -209,21 +209,32 @@ def _offered(dataset: Dataset[Any], form: Form) -> Tensor | None:
 
 
 def _labels_of_samples(dataset: Dataset[Any], form: Form, progress: Progress) -> Tensor:
-    """By reading all samples, each by itself: what is filled up when they are joined does not matter here."""
-    if isinstance(dataset, Source):
-        return _labels_of_samples(dataset.dataset, dataset.form, progress)
+    """By reading all samples, by each rank a part of them."""
     size = size_of(dataset)
     with progress("reading labels", -(-size // peers.count())) as advance:
 
         def of(positions: Tensor) -> Tensor:
             labels: list[Tensor] = []
             for some in positions.split(_BATCH):
-                for i, sample in zip(some.tolist(), _samples(dataset, some.tolist()), strict=True):
-                    labels.append(form.batch([sample], [i]).labels)
+                for label in _labels_at(dataset, some.tolist(), form):
+                    labels.append(label)
                     advance()
             return torch.cat(labels)
 
         return peers.everyones(size, of)
+
+
+def _labels_at(dataset: Dataset[Any], indices: Sequence[int], form: Form) -> Iterator[Tensor]:
+    """Of each sample by itself: what is filled up when samples are joined does not matter here."""
+    if isinstance(dataset, Source):
+        yield from _labels_at(dataset.dataset, indices, dataset.form)
+    elif type(dataset) is Subset:
+        yield from _labels_at(dataset.dataset, [int(dataset.indices[i]) for i in indices], form)
+    elif type(dataset) is ConcatDataset:  # its parts may have forms of their own
+        yield from (_read(dataset, [i], form).labels for i in indices)
+    else:
+        for i, sample in zip(indices, _samples(dataset, indices), strict=True):
+            yield form.batch([sample], [i]).labels
 
 
 def _offered_labels(dataset: Dataset[Any], size: int, form: Form) -> Tensor | None:
