@@ -24,6 +24,8 @@ from unsc.memory import ran_out
 _MOST_SUMMED = 2048
 """Terms that are summed in the input's own precision, as for rows: `Moment` says why."""
 _FEWEST_CHANNELS = 8
+_CALLS = 4
+"""Batches that a moment is made from, as far as one of them can tell."""
 _WORTH = 2.0
 """How many times fewer products it must take than unfolded patches."""
 
@@ -132,7 +134,7 @@ class Patches(Strided):
         rows = self.samples * self.positions
         products = groups * prod(sizes[:-1]) * channels**2
         if (
-            rows < entries * channels  # the rows are the smaller side
+            _CALLS * rows < entries * channels  # the rows are the smaller side, and are kept
             or channels < _FEWEST_CHANNELS
             or products * self.itemsize > most_bytes
         ):
