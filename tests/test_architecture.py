@@ -25,7 +25,7 @@ CORE = (
     ("loading",),
     ("layers",),
     ("models", "features", "coverage", "layout"),
-    ("moments", "collect", "ranks"),
+    ("eigen", "moments", "collect", "ranks"),
     ("request", "looks", "duplicates"),
     ("targets",),
     ("verdict", "validation", "history", "loaders"),

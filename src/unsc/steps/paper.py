@@ -20,7 +20,6 @@ from unsc.checks import is_number, require
 from unsc.collect import collect
 from unsc.layers import Layer, parameters_of
 from unsc.logits import logits_of
-from unsc.moments import precise
 from unsc.progress import Progress
 from unsc.steps.gradients import total_gradients
 from unsc.steps.rule import Step, StepRule
@@ -65,11 +64,8 @@ class PaperRule(StepRule[NullSpace | NullSpaces]):
         with progress("moments", fit.number_of_batches()) as advance:
 
             def basis(label: int) -> dict[str, Tensor]:
-                batches = fit.of_class(label)
-                moments = precise(task.layers)
-                collect(
-                    task.original, task.layers, batches, into=moments, chunk_bytes=task.chunk_bytes, advance=advance
-                )
+                batches, chunk_bytes = fit.of_class(label), task.chunk_bytes
+                moments = collect(task.original, task.layers, batches, chunk_bytes=chunk_bytes, advance=advance)
                 return class_basis(moments, self.energy)
 
             if task.request.kind == "classes":
