@@ -21,11 +21,12 @@ from unsc.batches import Batch, pieces
 from unsc.datasets import by_class
 from unsc.errors import InvalidData
 from unsc.layers import Draw, Layer, observe
-from unsc.logits import check_logits, logits_of
+from unsc.logits import check_logits, in_step, logits_of
 from unsc.memory import out_of_memory, ran_out
 from unsc.models import digest_of, editable_layers, working_copy
 from unsc.moments import Moment, Moments, precise
 from unsc.progress import Advance, Progress, quiet
+from unsc.wrappers import unwrapped
 
 NOTHING = Draw(torch.zeros(0, dtype=torch.long), torch.zeros(0))
 """No row at all."""
@@ -82,7 +83,7 @@ def collect(
     moments = {x.name: Moment(x.groups, x.columns) for x in layers} if into is None else into
     stream = _Stream(model, moments, rows)
     with observe(model, layers, stream.receive, chunk_bytes=chunk_bytes, draw=stream.draw):
-        for batch in batches:
+        for batch in in_step(model, batches):
             stream.forward(batch.for_model(model))
             advance()
     return moments
@@ -148,7 +149,7 @@ def collect_moments(
     the samples, and gets the moments of all.
     """
     peers.agree({"num_classes": num_classes, "the model": digest_of(model)})
-    model = working_copy(model)
+    model = working_copy(unwrapped(model).inner)  # ranks have other batches, and not equally many
     layers: tuple[Layer, ...] = ()
     frozen: dict[str, str] = {}
     collected: dict[int, dict[str, Moment]] = {}

@@ -11,6 +11,7 @@ from unsc.layers.layer import Layer, Use, View, parameters_of
 from unsc.layers.registry import kind_of, kinds, kinds_restored, names_of_kinds, needed_kind, register
 from unsc.layers.rows import Draw, Rows, Strided, flat
 from unsc.layers.stream import DrawRows, Receive, observe
+from unsc.layers.weights import Weights
 
 __all__ = [
     "Call",
@@ -27,6 +28,7 @@ __all__ = [
     "Strided",
     "Use",
     "View",
+    "Weights",
     "bias_of",
     "check_layers",
     "find_layers",
