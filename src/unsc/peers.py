@@ -104,8 +104,10 @@ def together() -> Generator[None, None, None]:
     meet()
     try:
         yield
-    except Exception:
+    except Exception as e:
         _OUT_OF_STEP.set(True)
+        if (isinstance(e, RuntimeError) and "gloo" in str(e)) or isinstance(e, dist.DistError):
+            raise _lost(e) from e
         raise
 
 
@@ -255,11 +257,15 @@ def _reach(exchange: Callable[..., object], *what: object, **how: int) -> None:
     try:
         exchange(*what, **how)
     except RuntimeError as e:
-        said = str(e).partition("\n")[0]
-        raise RankFailed(
-            f"rank {dist.get_rank()} lost the others ({said:.300}). One of them was killed, or all ranks did not make "
-            "the same calls; see what they said. What is the work of one rank goes into `with unsc.alone():`"
-        ) from e
+        raise _lost(e) from e
+
+
+def _lost(error: Exception) -> RankFailed:
+    said = str(error).partition("\n")[0]
+    return RankFailed(
+        f"rank {dist.get_rank()} lost the others ({said:.300}). One of them failed or was killed, or all ranks did not "
+        "make the same calls; see what they said. What is the work of one rank goes into `with unsc.alone():`"
+    )
 
 
 def _wire() -> torch.device:
