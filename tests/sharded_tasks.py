@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import rank_tasks
 import torch
@@ -19,6 +20,7 @@ from torch.utils.data import TensorDataset
 
 import unsc
 from unsc.shards import is_shard, local
+from unsc.steps.budgeted import BudgetedRule, BudgetedStep
 
 Task = rank_tasks.Task
 TEXTS = 6, 12
@@ -160,6 +162,18 @@ def with_dropped_outputs(folder: Path) -> dict[str, Any]:
     return report(unsc.forget(network, DATA, classes=[3], samples_per_class=60, drop_outputs=True))
 
 
+@dataclass(frozen=True)
+class OnCopies(BudgetedRule):
+    """A rule that knows nothing of shards."""
+
+    in_shards: ClassVar[bool] = False
+
+
+def by_a_rule_that_needs_whole_weights(folder: Path) -> dict[str, Any]:
+    network = sharded(rank_tasks.model(), 0)
+    return report(unsc.forget(network, DATA, classes=[3], samples_per_class=60, step=OnCopies()))
+
+
 SAME = (
     a_class,
     batches_smaller_than_the_group,
@@ -172,6 +186,7 @@ SAME = (
     kinds_that_read_texts,
     from_loaders,
     with_dropped_outputs,
+    by_a_rule_that_needs_whole_weights,
 )
 
 
@@ -199,8 +214,6 @@ def gathered_shapes() -> Generator[list[tuple[int, ...]]]:
 
 def what_is_held(folder: Path) -> dict[str, Any]:
     """What this rank has of the weights at every step, of the results, and what was gathered by us."""
-    from unsc.steps.budgeted import BudgetedStep
-
     held: list[tuple[bool, int]] = []
     call = BudgetedStep.__call__
 

@@ -128,7 +128,7 @@ def _whole_linear(layer: nn.Linear) -> nn.Linear:
     if not any(is_shard(p) for p in layer.parameters()):
         return layer
     with torch.device("meta"):
-        made = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None)
+        made = nn.Linear(layer.in_features, layer.out_features, bias="bias" in dict(layer.named_parameters()))
     for name in [name for name, _ in made.named_parameters()]:
         setattr(made, name, nn.Parameter(whole(layer.get_parameter(name)), requires_grad=False))
     return made

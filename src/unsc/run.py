@@ -122,6 +122,8 @@ def carry_out(
 ) -> Forgotten:
     """Run the loop on a copy of the user's `model`, under a guide, and measure the result."""
     original = working_copy(model, logits=logits) if original is None else original
+    if is_sharded(original) and not options.step.in_shards:
+        original = working_copy(unwrapped(model).inner, logits=logits)
     if options.step.any_layout:
         channels_last(original, samples.probe)
     layers, frozen = editable_layers(original, samples.probe, parameters=options.parameters)

@@ -55,6 +55,7 @@ class BudgetedRule(StepRule[RetainedCurvature]):
 
     name: ClassVar[str] = "budgeted"
     any_layout: ClassVar[bool] = True
+    in_shards: ClassVar[bool] = True
     guides: ClassVar[tuple[type, ...]] = (RetainedCurvature,)
     targets: ClassVar[Targets] = "soft"
     max_kl: ClassVar[float] = 0.1
@@ -138,10 +139,11 @@ class BudgetedStep(Step):
     ) -> None:
         self.model, self.layers, self.watch, self.budget, self.loss = model, layers, watch, budget, loss
         self.weights = Weights(model, layers)
-        example = next(iter(self.weights.parameters.values()))
+        self.parameters = self.weights.parameters
+        example = next(iter(self.parameters.values()))
         held = {x.name: self.weights.groups(x) for x in layers}
         self.curvature = curvature.to(example.device, example.dtype).of_groups(held)
-        for p in self.weights.parameters.values():
+        for p in self.parameters.values():
             p.requires_grad_(True)
         self.parts = parts_of(layers)
         self.together = Together.alone(len(self.parts))

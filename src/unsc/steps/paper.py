@@ -37,6 +37,7 @@ class PaperRule(StepRule[NullSpace | NullSpaces]):
 
     name: ClassVar[str] = "paper"
     any_layout: ClassVar[bool] = True
+    in_shards: ClassVar[bool] = True
     guides: ClassVar[tuple[type, ...]] = (NullSpace, NullSpaces)
     preparing: ClassVar[tuple[str, ...]] = ("energy", "merge_energy")
     targets: ClassVar[Targets] = "hard"
