@@ -127,7 +127,7 @@ def records(folder: Path) -> dict[str, Any]:
 
 
 def records_by_the_papers_step(folder: Path) -> dict[str, Any]:
-    how = {"step": "paper", "energy": 0.8, "merge_energy": 0.8, "max_passes": 2, "lr": 0.002}
+    how = {"step": "paper", "energy": 0.8, "merge_energy": 0.8, "max_passes": 2, "lr": 0.01, "least_gain": 0.0}
     return report(unsc.forget(sharded(rank_tasks.model(), 0), DATA, indices=[3, 5, 130, 250, 251], **how))
 
 

@@ -121,9 +121,7 @@ def carry_out(
     progress: Progress,
 ) -> Forgotten:
     """Run the loop on a copy of the user's `model`, under a guide, and measure the result."""
-    original = working_copy(model, logits=logits) if original is None else original
-    if is_sharded(original) and not options.step.in_shards:
-        original = working_copy(unwrapped(model).inner, logits=logits)
+    original = _working(model, original, options, logits)
     if options.step.any_layout:
         channels_last(original, samples.probe)
     layers, frozen = editable_layers(original, samples.probe, parameters=options.parameters)
@@ -158,6 +156,16 @@ def carry_out(
         most = _SETTLED * options.stop_mass
         metrics = replace(metrics, settled_mass=settled(task, result, final, head, lost, most=most))
     return Forgotten(rewrap(result), metrics, frozen, options, request, guide, (*history, past), dropped)
+
+
+def _working(
+    model: nn.Module, original: nn.Module | None, options: CompletedOptions, logits: OfOutput | None
+) -> nn.Module:
+    """The working copy that is there, or a new one; with whole weights, if steps cannot move shards."""
+    original = working_copy(model, logits=logits) if original is None else original
+    if is_sharded(original) and not options.step.in_shards:
+        return working_copy(unwrapped(model).inner, logits=logits)
+    return original
 
 
 def _head(
