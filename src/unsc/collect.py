@@ -21,11 +21,12 @@ from unsc.batches import Batch, pieces
 from unsc.datasets import by_class
 from unsc.errors import InvalidData
 from unsc.layers import Correlations, Draw, Layer, Use, moment_of, observe
-from unsc.logits import check_logits, logits_of
+from unsc.logits import check_logits, in_step, logits_of
 from unsc.memory import out_of_memory, ran_out
 from unsc.models import digest_of, editable_layers, working_copy
 from unsc.moments import Moment, Moments, of_nothing
 from unsc.progress import Advance, Progress, quiet
+from unsc.wrappers import unwrapped
 
 NOTHING = Draw(torch.zeros(0, dtype=torch.long), torch.zeros(0))
 """No row at all."""
@@ -83,7 +84,7 @@ def collect(
     stream = _Stream(model, moments, rows)
     seen = observe(model, layers, stream.receive, chunk_bytes=chunk_bytes, draw=stream.draw, correlate=stream.correlate)
     with seen:
-        for batch in batches:
+        for batch in in_step(model, batches):
             stream.forward(batch.for_model(model))
             advance()
     stream.finish()
@@ -164,7 +165,7 @@ def collect_moments(
     the samples, and gets the moments of all.
     """
     peers.agree({"num_classes": num_classes, "the model": digest_of(model)})
-    model = working_copy(model)
+    model = working_copy(unwrapped(model).inner)  # ranks have other batches, and not equally many
     layers: tuple[Layer, ...] = ()
     frozen: dict[str, str] = {}
     collected: dict[int, dict[str, Moment]] = {}

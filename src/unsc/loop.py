@@ -18,6 +18,7 @@ from unsc.logits import all_logits
 from unsc.looks import Look, look_until
 from unsc.on_demand import picked
 from unsc.progress import Progress, Shows, quiet
+from unsc.sharded import stand_in
 from unsc.steps import Step
 from unsc.targets import Evidence, Scores
 from unsc.task import Task, evidence_of
@@ -86,8 +87,7 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
         for chosen in _order(len(forgotten), schedule):
             own = chosen[peers.own_part(len(chosen))] if step.takes_parts else chosen
             batch = forgotten[own].for_model(model)
-            targets = aims.fit[own]
-            step(batch, aims.rule.renewed(targets, partial(_evidence, model, task, batch)) if len(own) else targets)
+            step(batch, _renewed(model, task, batch, aims.fit[own]))
             advance()
             outcome.steps += 1
             last = outcome.steps == per_pass * schedule.max_passes
@@ -116,6 +116,15 @@ def _in_random_order(task: Task, seed: int) -> tuple[HasSamples, Tensor, Tensor]
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed))
     held_out = picked(samples, order)
     return held_out, task.request.removed(held_out.labels).to(targets.device), targets[order]
+
+
+def _renewed(model: nn.Module, task: Task, batch: Batch, targets: Tensor) -> Tensor:
+    """The targets of a batch, which may be empty, in the light of what the network says of it by now."""
+    if len(batch):
+        return task.aims.rule.renewed(targets, partial(_evidence, model, task, batch))
+    if (one := stand_in(model)) is not None:  # others may look at theirs, which takes all ranks
+        task.aims.rule.renewed(task.aims.fit[:1], partial(_evidence, model, task, one.for_model(model)))
+    return targets
 
 
 def _evidence(model: nn.Module, task: Task, batch: Batch) -> Evidence:

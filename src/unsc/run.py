@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -31,13 +30,15 @@ from unsc.promises import note_on_classes, note_on_records, promise, promise_on_
 from unsc.reference import NO_REFERENCE, Reference, default_targets
 from unsc.request import Request, check_enough
 from unsc.result import Forgotten, RunMetrics
+from unsc.sharded import copied, is_sharded
+from unsc.shards import local
 from unsc.steps import Guide, Step
 from unsc.steps.held import figures_of
 from unsc.targets import Scores, find_targets, scores_of
 from unsc.task import Samples, Task, draw_retained, make_aims, read_forgotten, split_forgotten
 from unsc.verdict import judge, judge_records, was_known
 from unsc.watch import Watch, drift
-from unsc.wrappers import unwrapped
+from unsc.wrappers import unwrapped, without_wrappers
 
 _SETTLED = 0.1
 """Share of `stop_mass` that settled outputs hold at most."""
@@ -120,7 +121,7 @@ def carry_out(
     progress: Progress,
 ) -> Forgotten:
     """Run the loop on a copy of the user's `model`, under a guide, and measure the result."""
-    original = working_copy(model, logits=logits) if original is None else original
+    original = _working(model, original, options, logits)
     if options.step.any_layout:
         channels_last(original, samples.probe)
     layers, frozen = editable_layers(original, samples.probe, parameters=options.parameters)
@@ -131,10 +132,10 @@ def carry_out(
     task = Task(original, layers, request, samples, watch, aims, options.seed, options.chunk_bytes)
     guide = make_guide(task)
     guide.check(request, samples.forget_fit.labels)
-    working = copy.deepcopy(original)
+    working = copied(original)
     step = options.step.start(working, task, guide)
     outcome = run_loop(working, task, step, options.schedule(), progress=progress)
-    inner, rewrap = unwrapped(model)
+    inner, rewrap = without_wrappers(model) if is_sharded(original) else unwrapped(model)
     result = _edited(inner, working, layers)
     final = working_copy(result, logits=logits)
     channels_last(final, samples.probe)
@@ -157,6 +158,16 @@ def carry_out(
     return Forgotten(rewrap(result), metrics, frozen, options, request, guide, (*history, past), dropped)
 
 
+def _working(
+    model: nn.Module, original: nn.Module | None, options: CompletedOptions, logits: OfOutput | None
+) -> nn.Module:
+    """The working copy that is there, or a new one; with whole weights, if steps cannot move shards."""
+    original = working_copy(model, logits=logits) if original is None else original
+    if is_sharded(original) and not options.step.in_shards:
+        return working_copy(unwrapped(model).inner, logits=logits)
+    return original
+
+
 def _head(
     original: nn.Module, layers: Iterable[Layer], samples: Samples, request: Request, options: CompletedOptions
 ) -> Head | None:
@@ -170,10 +181,10 @@ def _head(
 @torch.no_grad()
 def _edited(inner: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn.Module:
     """A copy of the user's model without wrappers, in its precision and mode, with `working`'s edited parameters."""
-    result = copy.deepcopy(inner)
+    result = copied(inner)
     source = parameters_of(working, layers)
     for name, target in parameters_of(result, layers).items():
-        target.copy_(source[name])
+        local(target).copy_(local(source[name]))
     return result
 
 

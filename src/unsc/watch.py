@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from unsc import peers
 from unsc.batches import Batch
 from unsc.collect import draw_evenly
-from unsc.layers import Draw, Layer, observe
+from unsc.layers import Draw, Layer, Weights, observe
 from unsc.logits import check_logits, logits_of, shared_logits
 from unsc.memory import in_pieces
 from unsc.targets.scores import NO_SCORES, Scores
@@ -170,15 +170,14 @@ def drift(
     first batches, 256 samples at least, and of many rows some drawn evenly, since a ratio of sums is steady early.
     """
     layers = tuple(layers)
-    before, after = dict(original.named_parameters()), dict(model.named_parameters())
-    with torch.no_grad():
-        weights = {x.name: (x.matrix(after) - x.matrix(before), x.matrix(before)) for x in layers}
+    before, after = Weights(original, layers), Weights(model, layers)
+    weights = {x.name: (after.matrix(x) - before.matrix(x), before.matrix(x)) for x in layers}
     own: dict[str, list[float]] = {}
     sums = {x.name: [0.0, 0.0] for x in layers}
 
     def receive(layer: Layer, rows: Tensor) -> None:
         for i, matrix in enumerate(weights[layer.name]):
-            own[layer.name][i] += (rows @ matrix.mT).double().square().sum().item()
+            own[layer.name][i] += (rows[before.groups(layer)] @ matrix.mT).double().square().sum().item()
 
     def forward(batch: Batch, start: int, stop: int) -> None:
         own.update({name: [0.0, 0.0] for name in sums})  # what a pass that ran out of memory has left
@@ -192,12 +191,15 @@ def drift(
         return draw_evenly(rows, _DRIFT_ROWS, generator)
 
     with observe(original, layers, receive, draw=draw):
-        for number, batch in peers.mine(enumerate(_first(retained, _DRIFT_SAMPLES))):
+        # Ranks share the samples, or, in a sharded network, the rows of weights.
+        some = enumerate(_first(retained, _DRIFT_SAMPLES))
+        for number, batch in some if before.sharded else peers.mine(some):
             generator.manual_seed(number)
             for _ in in_pieces(len(batch), len(batch), partial(forward, batch)):
                 pass
-    found = {name: peers.total_of(*pair) for name, pair in sums.items()}
-    return {name: (moved / size) ** 0.5 if size > 0 else 0.0 for name, (moved, size) in found.items()}
+    moved, sizes = (before.counted({name: pair[i] for name, pair in sums.items()}) for i in (0, 1))
+    found = {name: peers.total_of(moved[name], sizes[name]) for name in sums}
+    return {name: (change / size) ** 0.5 if size > 0 else 0.0 for name, (change, size) in found.items()}
 
 
 def _first(batches: Iterable[Batch], samples: int) -> Iterator[Batch]:

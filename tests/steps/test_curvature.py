@@ -20,10 +20,10 @@ from unsc.steps.curvature import (
     RetainedCurvature,
     assemble,
     choose_damping,
-    gradients_of,
-    sensitivities,
     thin_factors,
 )
+from unsc.steps.gradients import gradients_of
+from unsc.steps.sensitivity import sensitivities
 from unsc.storage.files import save_tensors
 from unsc.watch import Watch
 

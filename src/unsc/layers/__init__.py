@@ -12,6 +12,7 @@ from unsc.layers.layer import Layer, Use, View, parameters_of
 from unsc.layers.registry import kind_of, kinds, kinds_restored, names_of_kinds, needed_kind, register
 from unsc.layers.rows import Correlations, Draw, Rows, Strided, flat
 from unsc.layers.stream import DrawRows, Receive, observe
+from unsc.layers.weights import Weights
 
 __all__ = [
     "Call",
@@ -29,6 +30,7 @@ __all__ = [
     "Strided",
     "Use",
     "View",
+    "Weights",
     "bias_of",
     "check_layers",
     "find_layers",

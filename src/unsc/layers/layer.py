@@ -85,7 +85,8 @@ class Layer:
 
     def _weight(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """(groups, outputs, ...), a view of the stored weight."""
-        grouped = self.weight.of(tensors).unflatten(0, (self.groups, -1))
+        stored = self.weight.of(tensors)
+        grouped = stored.unflatten(0, (self.groups, len(stored) // max(self.groups, 1)))
         return grouped.transpose(1, 2) if self.transposed else grouped
 
 

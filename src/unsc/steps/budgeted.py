@@ -21,7 +21,7 @@ from unsc import peers
 from unsc.batches import Batch
 from unsc.checks import is_number, require
 from unsc.errors import InvalidRequest
-from unsc.layers import Layer, parameters_of
+from unsc.layers import Layer, Weights
 from unsc.progress import Progress
 from unsc.steps.curvature import RetainedCurvature
 from unsc.steps.estimate import estimate
@@ -55,6 +55,7 @@ class BudgetedRule(StepRule[RetainedCurvature]):
 
     name: ClassVar[str] = "budgeted"
     any_layout: ClassVar[bool] = True
+    in_shards: ClassVar[bool] = True
     guides: ClassVar[tuple[type, ...]] = (RetainedCurvature,)
     targets: ClassVar[Targets] = "soft"
     max_kl: ClassVar[float] = 0.1
@@ -112,13 +113,13 @@ def forget_gradients(
 
     Under several ranks the batch is a rank's part, perhaps an empty one; loss and gradient are those of all parts.
     """
-    (size,) = peers.total_of(len(batch))
+    (size,), weights = peers.total_of(len(batch)), Weights(model, layers)
 
-    def weighted() -> Tensor:
-        return len(batch) / size * loss(model, batch, targets)
+    def weighted(own: Batch, wanted: Tensor) -> Tensor:
+        return len(own) / size * loss(model, own, wanted)
 
-    value, grads = total_gradients(weighted if len(batch) else None, parameters_of(model, layers))
-    return value, {layer.name: layer.matrix(grads) for layer in layers}
+    value, grads = total_gradients(model, weights.parameters, weighted, batch, targets)
+    return value, weights.matrices(grads)
 
 
 class BudgetedStep(Step):
@@ -137,9 +138,11 @@ class BudgetedStep(Step):
         loss: ForgetLoss = divergence,
     ) -> None:
         self.model, self.layers, self.watch, self.budget, self.loss = model, layers, watch, budget, loss
-        self.parameters = parameters_of(model, layers)
+        self.weights = Weights(model, layers)
+        self.parameters = self.weights.parameters
         example = next(iter(self.parameters.values()))
-        self.curvature = curvature.to(example.device, example.dtype)
+        held = {x.name: self.weights.groups(x) for x in layers}
+        self.curvature = curvature.to(example.device, example.dtype).of_groups(held)
         for p in self.parameters.values():
             p.requires_grad_(True)
         self.parts = parts_of(layers)
@@ -158,7 +161,7 @@ class BudgetedStep(Step):
         loss, gradients = forget_gradients(self.model, self.layers, batch, targets, self.loss)
         steps = {name: self.curvature.layers[name].solve(g, len(batch)) for name, g in gradients.items()}
         # b tr(D (A + damping I) D.T) of the unit step is <G, D>: what it is predicted to cost is what it gains.
-        alone = {name: (gradients[name] * step).sum().item() for name, step in steps.items()}
+        alone = self.weights.total({name: (gradients[name] * step).sum().item() for name, step in steps.items()})
         gains = torch.tensor([sum(alone[x.name] for x in part) for part in self.parts], dtype=torch.float64)
         if not (gains.sum() > 0 and loss > ROUNDING):
             return  # nothing left to learn from this batch
@@ -203,13 +206,13 @@ class BudgetedStep(Step):
     def _move(self, steps: Mapping[str, Tensor], mix: Tensor, cost: float, gain: float, loss: float) -> float:
         """Move along `mix`, of this cost and gain at length 1, as far as budget and loss allow; gives the length."""
         with torch.no_grad():
-            before = {x.name: x.matrix(self.parameters) for x in self.layers}
+            before = self.weights.matrices()
         share = {x.name: k for part, k in zip(self.parts, mix.tolist(), strict=True) for x in part}
         for _ in range(_TRIES):
             # Spend the budget, but go no further than where the loss, were it linear, would be gone.
             length = min(math.sqrt(2 * self.budget / (self.excess * cost)), loss / gain)
             for x in self.layers:
-                x.write(torch.sub(before[x.name], steps[x.name], alpha=length * share[x.name]), self.parameters)
+                self.weights.write(x, torch.sub(before[x.name], steps[x.name], alpha=length * share[x.name]))
             seen = self.watch.quick_look(self.model)
             moved, total = self.watch.divergence(self._seen, seen), self.watch.divergence_from_original(seen)
             predicted = length**2 * cost / 2
@@ -224,7 +227,7 @@ class BudgetedStep(Step):
             self._next_measurement = self._steps
             self.taken_back += 1
         for x in self.layers:
-            x.write(before[x.name], self.parameters)
+            self.weights.write(x, before[x.name])
         return 0.0
 
     def _allowed(self, moved: float, total: float) -> bool:
@@ -238,5 +241,6 @@ class BudgetedStep(Step):
     @torch.no_grad()
     def predicted_kl(self, original: nn.Module, edited: nn.Module) -> float:
         """By the curvature, adding up layers as if each had moved alone."""
-        before, after = dict(original.named_parameters()), dict(edited.named_parameters())
-        return sum(self.curvature.layers[x.name].kl(x.matrix(after) - x.matrix(before)) for x in self.layers)
+        before, after = Weights(original, self.layers), Weights(edited, self.layers)
+        own = {x.name: self.curvature.layers[x.name].kl(after.matrix(x) - before.matrix(x)) for x in self.layers}
+        return sum(before.total(own).values())

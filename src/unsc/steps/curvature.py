@@ -10,24 +10,18 @@ forgetting for its cost on *other* retained samples (`choose_damping`). No rule 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from unsc import peers
-from unsc.batches import Batch
 from unsc.errors import InvalidData
-from unsc.layers import Layer, parameters_of
-from unsc.logits import logits_of
+from unsc.layers import Layer
 from unsc.moments import Moment
 from unsc.request import Request
-from unsc.steps.gradients import gradients_of
 from unsc.storage.files import load_tensors, save_tensors
-from unsc.watch import Watch
 
 _GRID = tuple(10.0**e for e in range(-4, 5))
 """Dampings to try, in units of A's mean eigenvalue."""
@@ -84,6 +78,10 @@ class LayerCurvature:
         values, vectors = (t.to(device=device, dtype=dtype) for t in (self.values, self.vectors))
         return replace(self, values=values, vectors=vectors)
 
+    def of_groups(self, groups: slice) -> LayerCurvature:
+        """Of some groups alone."""
+        return replace(self, values=self.values[groups], vectors=self.vectors[groups])
+
     def solve(self, gradient: Tensor, rank: int | None = None) -> Tensor:
         """`G (b (A + damping I))^-1` for G (groups, outputs, columns), which may be known to have a low `rank`."""
         thin = None if rank is None else thin_factors(gradient, rank + _PROBES)
@@ -118,6 +116,10 @@ class RetainedCurvature:
     def to(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> RetainedCurvature:
         """On another device and in another precision."""
         return replace(self, layers={name: layer.to(device, dtype) for name, layer in self.layers.items()})
+
+    def of_groups(self, groups: Mapping[str, slice]) -> RetainedCurvature:
+        """Of some groups of each layer alone."""
+        return replace(self, layers={name: self.layers[name].of_groups(chosen) for name, chosen in groups.items()})
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file that `RetainedCurvature.load` reads."""
@@ -242,45 +244,3 @@ class _Trial:
         share = 1 / (self.values + damping)
         inside = (share[:, None, :] @ self.costs @ share[:, :, None]).sum().item()
         return inside + 2 * (share * self.rest_costs).sum().item() / damping + self.rest_cost / damping**2
-
-
-def sensitivities(
-    model: nn.Module,
-    layers: Sequence[Layer],
-    batches: Iterable[Batch],
-    moments: Mapping[str, Moment],
-    samples: int,
-    watch: Watch,
-    *,
-    generator: torch.Generator,
-) -> dict[str, float]:
-    """Each layer's b, from retained `batches` and the traces of retained `moments` of so many `samples`.
-
-    With labels drawn from the network's own (softened) predictions, gradients of different samples are
-    independent with mean zero, so the squared norm of a batch's summed gradient is an unbiased estimate of
-    its samples' summed Fisher traces: no gradient of a single sample is needed, whatever the layer. Batches and
-    moments are what this rank has of them.
-    """
-    parameters = parameters_of(model, layers)
-    fisher = dict.fromkeys((x.name for x in layers), 0.0)
-    seen = 0
-    for batch in batches:
-        batch = batch.for_model(model)
-        logs = watch.log_probabilities(logits_of(model, batch))
-        drawn = torch.multinomial(logs.detach().exp().cpu(), 1, generator=generator)[:, 0].to(logs.device)
-        loss = watch.temperature * F.nll_loss(logs, drawn, reduction="sum")
-        grads = gradients_of(loss, parameters)
-        for layer in layers:
-            fisher[layer.name] += sum(_energy(view.of(grads)) for view in (layer.weight, *layer.biases))
-        seen += len(batch)
-    energies = [x.outputs * moments[x.name].trace().sum().item() for x in layers]
-    seen, *sums = peers.total_of(seen, *fisher.values(), *energies)
-    pairs = zip(sums[: len(layers)], sums[len(layers) :], strict=True)
-    # A layer that retained predictions do not depend on at all would be free; keep its cost finite.
-    costs = [max(own / seen, 1e-12) / max(energy / samples, 1e-12) for own, energy in pairs]
-    return dict(zip(fisher, costs, strict=True))
-
-
-def _energy(tensor: Tensor) -> float:
-    """The sum of squares, in float64, of so little at a time that it stays in the processor's cache."""
-    return sum(part.double().square().sum().item() for part in tensor.reshape(-1).split(1 << 16))

@@ -18,10 +18,12 @@ from unsc import peers
 from unsc.batches import Batch
 from unsc.collect import RowBudget, collect
 from unsc.errors import InvalidData
-from unsc.layers import Layer
+from unsc.layers import Layer, Weights
 from unsc.moments import Moment
 from unsc.progress import Advance, Progress, quiet
-from unsc.steps.curvature import LayerCurvature, RetainedCurvature, curvature_of, sensitivities
+from unsc.sharded import is_sharded
+from unsc.steps.curvature import LayerCurvature, RetainedCurvature, curvature_of
+from unsc.steps.sensitivity import sensitivities
 from unsc.task import BATCH, RetainFit, Task
 
 
@@ -95,14 +97,17 @@ def estimate(
     with progress("moments", goal) as advance:
         moments.add(task.layers, order.read(fit, seen, goal), goal, advance)
     drawn = fit.positions_drawn(effort.sensitivity_samples, _SENSITIVITY_BATCH, generator)
-    own = ((number, fit.read(chosen)) for number, chosen in peers.mine(enumerate(drawn)))
+    # Of a sharded network, gradients are those of all ranks, which each take a part of every batch.
+    numbered = enumerate(drawn) if is_sharded(task.original) else peers.mine(enumerate(drawn))
+    own = ((number, fit.read(chosen)) for number, chosen in numbered)
     batches = _reseeding(generator, task.seed, _LABELS, own)
     b = sensitivities(task.original, task.layers, batches, moments.by_layer, goal, task.watch, generator=generator)
     made: dict[str, LayerCurvature] = {}
     bought = dict.fromkeys(moments.by_layer, 0.0)
     doubtful: Sequence[Layer] = task.layers
+    weights = Weights(task.original, task.layers)
     while True:
-        found, now = _assembled(doubtful, moments, check, b, gradients)
+        found, now = _assembled(doubtful, moments, check, b, gradients, weights)
         made |= found
         doubtful = [x for x in doubtful if now[x.name] > effort.improvement * bought[x.name]]
         if not doubtful or len(order.labels) < _WORTH_A_LOOK * goal:
@@ -119,6 +124,7 @@ def _assembled(
     held_out: _Moments,
     sensitivity: Mapping[str, float],
     gradients: Mapping[str, Tensor],
+    weights: Weights,
 ) -> tuple[dict[str, LayerCurvature], dict[str, float]]:
     """Curvatures and what their first steps buy, by layer. Eigendecompositions are shared out over ranks."""
     owned = peers.owners({x.name: x.groups * float(x.columns) ** 3 for x in layers})
@@ -127,9 +133,11 @@ def _assembled(
         for name, owner in owned.items()
     }
     samples = fitted.samples, held_out.samples
+    rows = {x.name: weights.whole_at(owned[x.name], x, gradients[x.name]) for x in layers}
+    along = {name: whole_rows for name, whole_rows in rows.items() if whole_rows is not None}
 
     def work(name: str) -> tuple[LayerCurvature, float]:
-        return curvature_of(*whole[name], samples, sensitivity[name], gradients[name])
+        return curvature_of(*whole[name], samples, sensitivity[name], along[name])
 
     found = peers.worked_out(owned, work)
     return {name: x for name, (x, _) in found.items()}, {name: worth for name, (_, worth) in found.items()}

@@ -99,6 +99,9 @@ class StepRule(ABC, Generic[G]):
     """Options that only matter while the guide is made."""
     any_layout: ClassVar[bool] = False
     """Whether its steps take weights however they lie in memory, so that convolutions may be laid out for speed."""
+    in_shards: ClassVar[bool] = False
+    """Whether its steps move the rows of a sharded network where they are (`layers.Weights`); if not, every rank works
+    on a whole copy."""
     targets: ClassVar[Targets]
     """Where samples of forgotten classes go unless the user says otherwise."""
     record_targets: ClassVar[Targets] = "unseen"

@@ -181,6 +181,10 @@ class NullSpace:
         """On another device or in another precision, like `Tensor.to`."""
         return replace(self, bases={n: u.to(*args, **kwargs) for n, u in self.bases.items()})  # type: ignore[arg-type]
 
+    def of_groups(self, groups: Mapping[str, slice]) -> NullSpace:
+        """Of some groups of each layer alone."""
+        return replace(self, bases={name: self.bases[name][chosen] for name, chosen in groups.items()})
+
     def save(self, path: str | Path) -> None:
         """Write a safetensors file that `NullSpace.load` reads."""
         metadata = {"kind": "null_space", "ranks": self.ranks, "retain": self.retain, "settings": self.settings}

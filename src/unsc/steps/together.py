@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from unsc.batches import Batch
-from unsc.layers import Layer
+from unsc.layers import Layer, Weights
 from unsc.logits import shared_logits
 from unsc.watch import Watch
 
@@ -47,17 +47,17 @@ def effects(
     By finite differences of the given `lengths`. Changes of logits are centred and weighted by the softened
     predictions p, so that products of two of them are covariances under p; rows are divided by the root of n.
     """
-    parameters = dict(model.named_parameters())
+    weights = Weights(model, [x for part in parts for x in part])
     logits = shared_logits(model, batch)
     p = watch.log_probabilities(logits).double().exp()
     found = []
     for part, length in zip(parts, lengths, strict=True):
-        before = {x.name: x.matrix(parameters) for x in part}
+        before = {x.name: weights.matrix(x) for x in part}
         for x in part:
-            x.write(torch.sub(before[x.name], steps[x.name], alpha=length), parameters)
+            weights.write(x, torch.sub(before[x.name], steps[x.name], alpha=length))
         moved = (shared_logits(model, batch) - logits)[:, watch.kept].double() / length
         for x in part:
-            x.write(before[x.name], parameters)
+            weights.write(x, before[x.name])
         found.append(((moved - (p * moved).sum(dim=1, keepdim=True)) * p.sqrt()).flatten())
     return torch.stack(found) / math.sqrt(len(batch))
 
