@@ -84,9 +84,9 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
     per_pass = -(-len(forgotten) // schedule.batch_size)
     with progress("forgetting", per_pass * schedule.max_passes) as advance:
         for chosen in _order(len(forgotten), schedule):
-            own = chosen[peers.own_part(len(chosen))] if step.takes_parts else chosen
+            part = peers.own_part(len(chosen)) if step.takes_parts else slice(None)
+            own, targets = chosen[part], aims.fit[chosen][part]
             batch = forgotten[own].for_model(model)
-            targets = aims.fit[own]
             step(batch, aims.rule.renewed(targets, partial(_evidence, model, task, batch)) if len(own) else targets)
             advance()
             outcome.steps += 1

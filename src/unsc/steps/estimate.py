@@ -22,6 +22,7 @@ from unsc.layers import Layer
 from unsc.moments import Moment
 from unsc.progress import Advance, Progress, quiet
 from unsc.steps.curvature import LayerCurvature, RetainedCurvature, curvature_of, sensitivities
+from unsc.steps.factors import Matrix
 from unsc.task import BATCH, RetainFit, Task
 
 
@@ -82,7 +83,7 @@ def in_turn(positions: Mapping[int, Tensor], generator: torch.Generator) -> tupl
 
 
 def estimate(
-    task: Task, gradients: Mapping[str, Tensor], effort: Effort = SPARING, *, progress: Progress = quiet
+    task: Task, gradients: Mapping[str, Matrix], effort: Effort = SPARING, *, progress: Progress = quiet
 ) -> RetainedCurvature:
     """The curvature of a task, for steps along `gradients` (by layer) of the forget loss."""
     generator = torch.Generator().manual_seed(task.seed)
@@ -118,7 +119,7 @@ def _assembled(
     fitted: _Moments,
     held_out: _Moments,
     sensitivity: Mapping[str, float],
-    gradients: Mapping[str, Tensor],
+    gradients: Mapping[str, Matrix],
 ) -> tuple[dict[str, LayerCurvature], dict[str, float]]:
     """Curvatures and what their first steps buy, by layer. Eigendecompositions are shared out over ranks."""
     owned = peers.owners({x.name: x.groups * float(x.columns) ** 3 for x in layers})
