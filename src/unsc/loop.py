@@ -85,9 +85,10 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
     per_pass = -(-len(forgotten) // schedule.batch_size)
     with progress("forgetting", per_pass * schedule.max_passes) as advance:
         for chosen in _order(len(forgotten), schedule):
-            own = chosen[peers.own_part(len(chosen))] if step.takes_parts else chosen
+            part = peers.own_part(len(chosen)) if step.takes_parts else slice(None)
+            own, targets = chosen[part], aims.fit[chosen][part]
             batch = forgotten[own].for_model(model)
-            step(batch, _renewed(model, task, batch, aims.fit[own]))
+            step(batch, _renewed(model, task, batch, targets))
             advance()
             outcome.steps += 1
             last = outcome.steps == per_pass * schedule.max_passes
@@ -123,7 +124,8 @@ def _renewed(model: nn.Module, task: Task, batch: Batch, targets: Tensor) -> Ten
     if len(batch):
         return task.aims.rule.renewed(targets, partial(_evidence, model, task, batch))
     if (one := stand_in(model)) is not None:  # others may look at theirs, which takes all ranks
-        task.aims.rule.renewed(task.aims.fit[:1], partial(_evidence, model, task, one.for_model(model)))
+        any_target = targets.new_full((1, targets.shape[1]), 1 / targets.shape[1])
+        task.aims.rule.renewed(any_target, partial(_evidence, model, task, one.for_model(model)))
     return targets
 
 

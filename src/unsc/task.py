@@ -19,6 +19,7 @@ from unsc.batches import Batch, HasSamples, join, pieces
 from unsc.datasets import read, read_labels, size_of
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.layers import Layer
+from unsc.logits import shared_logits
 from unsc.looks import Look
 from unsc.on_demand import kept_or_read, picked, read_together
 from unsc.request import Request
@@ -114,12 +115,40 @@ class Samples:
         return some[torch.arange(min(_PROBED, len(some)))]
 
 
+class FitTargets:
+    """Target distributions of the samples that are learned from, each made when it is first asked for."""
+
+    def __init__(self, samples: int, make: Callable[[Tensor], Tensor]) -> None:
+        """`make` gives those of the samples at positions (k,), (k, classes), on the network's device."""
+        self._make = make
+        self._made: Tensor | None = None
+        self._is_made = torch.zeros(samples, dtype=torch.bool)
+
+    @classmethod
+    def ready(cls, targets: Tensor) -> FitTargets:
+        """All (n, classes) are at hand."""
+        return cls(len(targets), lambda positions: targets[positions.to(targets.device)])
+
+    def __getitem__(self, positions: Tensor) -> Tensor:
+        """(k, classes), for positions (k,). All ranks ask for the same ones: each makes a part of them."""
+        missing = positions[~self._is_made[positions]]
+        if len(missing):
+            made = self._make(missing)
+            if self._made is None:
+                self._made = made.new_zeros(len(self._is_made), made.shape[1])
+            self._made[missing.to(made.device)] = made
+            self._is_made[missing] = True
+        if self._made is None:
+            return self._make(positions)  # of no samples
+        return self._made[positions.to(self._made.device)]
+
+
 @dataclass(frozen=True)
 class Aims:
     """Where forgotten samples should get to, and when they are there."""
 
-    fit: Tensor
-    """Target distributions of `Samples.forget_fit`, (n, classes), on the network's device."""
+    fit: FitTargets
+    """Of `Samples.forget_fit`."""
     check: Tensor
     """Those of `Samples.forget_check`."""
     goal: Goal
@@ -165,12 +194,19 @@ def make_aims(
         made = rule.make(evidence_of(request, scores, unseen, trained, readout))
         return without(made, request.gone)
 
-    scores = scores_of(original, samples.forget_fit)
-    fit = check = targets(scores)
-    if samples.forget_check is not samples.forget_fit:
-        scores = scores_of(original, samples.forget_check)
-        check = targets(scores)
-    return Aims(fit, check, rule.goal(request.kind, stop_mass), rule, scores, unseen)
+    def made(positions: Tensor) -> Tensor:
+        logits = shared_logits(original, samples.forget_fit, positions)
+        return targets(Scores(logits, samples.forget_fit.labels[positions].to(logits.device)))
+
+    goal = rule.goal(request.kind, stop_mass)
+    scores = scores_of(original, samples.forget_check)
+    check = targets(scores)
+    if samples.forget_check is samples.forget_fit:
+        return Aims(FitTargets.ready(check), check, goal, rule, scores, unseen)
+    if rule.each_alone:
+        return Aims(FitTargets(len(samples.forget_fit), made), check, goal, rule, scores, unseen)
+    ready = FitTargets.ready(targets(scores_of(original, samples.forget_fit)))
+    return Aims(ready, check, goal, rule, scores, unseen)
 
 
 def without(targets: Tensor, classes: Sequence[int]) -> Tensor:

@@ -28,7 +28,7 @@ _UNCERTAINTY = 0.1
 """Softened predictions p have a mean of `1 - sum p**2` of at least this."""
 
 
-_DRIFT_SAMPLES, _DRIFT_ROWS = 256, 4096
+_DRIFT_SAMPLES, _DRIFT_ROWS = 128, 4096
 """Samples that drift is measured on, and how many rows of each layer are drawn from a batch of them."""
 _SURE = 3.0
 """A mean that is this many standard errors away from a limit is on its own side of it."""
@@ -56,7 +56,7 @@ class Estimate:
 class Watch:
     """Retained predictions of the original network, to hold later ones against."""
 
-    def __init__(self, model: nn.Module, retained: Sequence[Batch], kept: Tensor, *, quick: int = 64) -> None:
+    def __init__(self, model: nn.Module, retained: Sequence[Batch], kept: Tensor, *, quick: int = 32) -> None:
         """`model` is the original; `kept` (classes,) is true for classes that stay; `quick` samples serve each step.
 
         There may be no retained samples: then nothing is watched, and what steps cost can only be predicted.
@@ -64,7 +64,8 @@ class Watch:
         # With a single class left, predictions over the classes that stay cannot change: watch them all.
         kept = kept if int(kept.sum()) > 1 else torch.ones_like(kept)
         self.kept = kept.to(next(model.parameters()).device)
-        self.batches = [b.for_model(model) for b in retained]
+        few, others = _parted([b.for_model(model) for b in retained], quick)
+        self.batches, self._quick = [*few, *others], len(few)
         with torch.no_grad():
             logits = [shared_logits(model, b) for b in self.batches]
         for part in logits:
@@ -74,7 +75,6 @@ class Watch:
         """What the original network says of all samples."""
         self._logits = [part[:, self.kept].float() for part in logits]
         self.temperature = softening(torch.cat(self._logits)) if self._logits else 1.0
-        self._quick = max(1, -(-quick // max(len(self.batches[0]), 1))) if self.batches else 0
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
         """Softened, over the classes that stay: (n, kept classes), from logits (n, classes).
@@ -140,6 +140,22 @@ class Watch:
         return torch.cat([self.log_probabilities(shared_logits(model, b)) for b in self.batches[first:last]])
 
 
+def _parted(batches: Sequence[Batch], few: int) -> tuple[list[Batch], list[Batch]]:
+    """The first `few` samples, and the others; what is left of a batch that is parted comes last."""
+    first: list[Batch] = []
+    others: list[Batch] = []
+    rest: list[Batch] = []
+    for batch in batches:
+        taken = min(few - sum(map(len, first)), len(batch))
+        if 0 < taken < len(batch):
+            places = torch.arange(len(batch), device=batch.labels.device)
+            first.append(batch[places[:taken]])
+            rest.append(batch[places[taken:]])
+        else:
+            (first if taken else others).append(batch)
+    return first, [*others, *rest]
+
+
 def _not_negative(estimate: Estimate) -> Estimate:
     """Rounding can make a divergence of 0 negative; NaN stays what it is."""
     return replace(estimate, mean=0.0) if estimate.mean < 0 else estimate
@@ -167,7 +183,7 @@ def drift(
     """How far each layer's outputs moved on retained rows (Theorem 1, measured), relative to their size.
 
     `||R (W - W0).T|| / ||R W0.T||` in Frobenius norm, with R the rows that `retained` has in the original network: its
-    first batches, 256 samples at least, and of many rows some drawn evenly, since a ratio of sums is steady early.
+    first batches, 128 samples at least, and of many rows some drawn evenly, since a ratio of sums is steady early.
     """
     layers = tuple(layers)
     before, after = Weights(original, layers), Weights(model, layers)

@@ -38,7 +38,7 @@ def parts(split: Split, model: nn.Module) -> tuple[Batch, Tensor, Watch]:
     images, labels = split.train.tensors
     batch = Batch(images[labels == 3][:64], labels[labels == 3][:64])
     x, y = split.test.tensors
-    watch = Watch(model, [Batch(x[y != 3][:128], y[y != 3][:128])], KEPT)
+    watch = Watch(model, [Batch(x[y != 3][:128], y[y != 3][:128])], KEPT, quick=128)
     with torch.no_grad():
         targets = pseudo_labels(model(batch.inputs), Request(10, (3,)).removed(batch.labels))
     return batch, targets, watch

@@ -83,6 +83,14 @@ class Layer:
         for i, view in enumerate(self.biases):
             view.of(tensors).copy_(matrix[..., self.inputs + i].reshape(-1))
 
+    @torch.no_grad()
+    def add(self, matrix: Tensor, tensors: Mapping[str, Tensor], factor: float) -> None:
+        """Add `factor` times a matrix (groups, outputs, columns) to the parameters, in place."""
+        weight = self._weight(tensors)
+        weight.add_(matrix[..., : self.inputs].reshape(weight.shape), alpha=factor)
+        for i, view in enumerate(self.biases):
+            view.of(tensors).add_(matrix[..., self.inputs + i].reshape(-1), alpha=factor)
+
     def _weight(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """(groups, outputs, ...), a view of the stored weight."""
         stored = self.weight.of(tensors)

@@ -74,6 +74,15 @@ class Weights:
         for name, values in full.items():
             put(values, self.parameters[name])
 
+    @torch.no_grad()
+    def add(self, layer: Layer, matrix: Tensor, factor: float) -> None:
+        """Add `factor` times a matrix of the same rows to the parameters, in place where they are not gathered."""
+        held = self._held[layer.name]
+        if held.gathered:
+            self.write(layer, self.matrix(layer).add(matrix, alpha=factor))
+        else:
+            held.layer.add(matrix, {name: local(self.parameters[name]) for name in layer.parameters}, factor)
+
     def groups(self, layer: Layer) -> slice:
         """Which groups the matrix of a layer has."""
         return self._held[layer.name].groups

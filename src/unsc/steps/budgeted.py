@@ -23,12 +23,13 @@ from unsc.checks import is_number, require
 from unsc.errors import InvalidRequest
 from unsc.layers import Layer, Weights
 from unsc.progress import Progress
+from unsc.shards import local
 from unsc.steps.curvature import RetainedCurvature
 from unsc.steps.estimate import estimate
-from unsc.steps.gradients import total_gradients
+from unsc.steps.factors import Matrix, add, dot, joined, scaled, shared_gradients
 from unsc.steps.losses import ForgetLoss, Pulled, divergence
 from unsc.steps.rule import Spent, Step, StepRule
-from unsc.steps.together import Together, effects, mix_of, parts_of
+from unsc.steps.together import Together, effects, mix_of
 from unsc.targets import Targets
 from unsc.task import Task
 from unsc.watch import Watch
@@ -41,12 +42,11 @@ _FEWEST_STEPS = 64
 _MEASURE_EVERY, _AGREE = 8, 2.0
 """Steps until it is measured anew how layers add up, at first. While steps cost what was predicted, up to this factor,
 each time takes twice as long to come."""
-_MEASURED_ON = 32
-"""Samples that it is measured on."""
+_MEASURED_ON = 2
+"""Batches of retained samples that it is measured on at first; then one at a time, and the mean with what was found
+before while steps cost what was predicted."""
 _TELLING = 0.01
 """Share of the budget from which on the cost of a step tells how good its prediction was, not how float32 rounds."""
-_PROBE, _TOO_FAR = 0.1, 4.0
-"""What a part is moved by to see its effect, and what is too much for that, in budgets."""
 
 
 @dataclass(frozen=True)
@@ -93,33 +93,32 @@ _DAMPING_SAMPLES, _AT_ONCE = 128, 64
 """Forgotten samples whose gradient the damping is chosen for, and how many of them are in one backward pass."""
 
 
-def first_gradients(task: Task, loss: ForgetLoss = divergence) -> dict[str, Tensor]:
+def first_gradients(task: Task, loss: ForgetLoss = divergence) -> dict[str, Matrix]:
     """Those of the forget loss at the original network, whose steps the damping is chosen for."""
     forgotten = task.samples.forget_fit
     count = min(_DAMPING_SAMPLES, len(forgotten))
-    total = dict.fromkeys((x.name for x in task.layers), torch.zeros(()))
+    parts: list[dict[str, Matrix]] = []
     for chosen in torch.arange(count).split(_AT_ONCE):
-        own = chosen[peers.own_part(len(chosen))]
-        some = forgotten[own].for_model(task.original)
-        _, found = forget_gradients(task.original, task.layers, some, task.aims.fit[own], loss)
-        total = {name: total[name].to(g) + len(chosen) / count * g for name, g in found.items()}
-    return total
+        part = peers.own_part(len(chosen))
+        some, targets = forgotten[chosen[part]].for_model(task.original), task.aims.fit[chosen][part]
+        _, found = forget_gradients(task.original, task.layers, some, targets, loss)
+        parts.append({name: scaled(g, len(chosen) / count) for name, g in found.items()})
+    return {x.name: joined([part[x.name] for part in parts]) for x in task.layers}
 
 
 def forget_gradients(
     model: nn.Module, layers: Sequence[Layer], batch: Batch, targets: Tensor, loss: ForgetLoss = divergence
-) -> tuple[float, dict[str, Tensor]]:
+) -> tuple[float, dict[str, Matrix]]:
     """The forget loss in nats, by default KL from `targets` (n, classes), and its gradient by each layer's matrix.
 
     Under several ranks the batch is a rank's part, perhaps an empty one; loss and gradient are those of all parts.
     """
-    (size,), weights = peers.total_of(len(batch)), Weights(model, layers)
+    (size,) = peers.total_of(len(batch))
 
     def weighted(own: Batch, wanted: Tensor) -> Tensor:
         return len(own) / size * loss(model, own, wanted)
 
-    value, grads = total_gradients(model, weights.parameters, weighted, batch, targets)
-    return value, weights.matrices(grads)
+    return shared_gradients(model, layers, weighted, batch, targets)
 
 
 class BudgetedStep(Step):
@@ -145,24 +144,24 @@ class BudgetedStep(Step):
         self.curvature = curvature.to(example.device, example.dtype).of_groups(held)
         for p in self.parameters.values():
             p.requires_grad_(True)
-        self.parts = parts_of(layers)
-        self.together = Together.alone(len(self.parts))
+        self._before = {name: local(p).clone() for name, p in self.parameters.items()}
+        self.together = Together.alone(len(layers))
         self.excess = 1.0
         """Measured over predicted cost of the steps so far, beyond what `together` says; recent ones count most."""
         self._spent: list[Spent] = []
         self._spent_by_layer = dict.fromkeys((x.name for x in layers), 0.0)
         self._seen = self.seen = watch.first_look()
-        self._next_measurement, self._measurements, self._interval = 0, 0, _MEASURE_EVERY
+        self._next_measurement, self._measurements, self._looked_at, self._interval = 0, 0, 0, _MEASURE_EVERY
         self._calls, self._steps = 0, 0
 
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step on samples and their target distributions (n, classes)."""
         self._calls += 1
         loss, gradients = forget_gradients(self.model, self.layers, batch, targets, self.loss)
-        steps = {name: self.curvature.layers[name].solve(g, len(batch)) for name, g in gradients.items()}
+        steps = {name: self.curvature.layers[name].solve(g) for name, g in gradients.items()}
         # b tr(D (A + damping I) D.T) of the unit step is <G, D>: what it is predicted to cost is what it gains.
-        alone = self.weights.total({name: (gradients[name] * step).sum().item() for name, step in steps.items()})
-        gains = torch.tensor([sum(alone[x.name] for x in part) for part in self.parts], dtype=torch.float64)
+        own = self.weights.total({x.name: dot(gradients[x.name], steps[x.name]) for x in self.layers})
+        gains = torch.tensor([own[x.name] for x in self.layers], dtype=torch.float64)
         if not (gains.sum() > 0 and loss > ROUNDING):
             return  # nothing left to learn from this batch
         if self._steps >= self._next_measurement:
@@ -172,9 +171,8 @@ class BudgetedStep(Step):
         mix = mix_of(costs, gains)
         length = self._move(steps, mix, (mix @ costs @ mix).item(), (mix @ gains).item(), loss)
         own = length**2 / 2 * mix.square() * costs.diagonal()
-        for part, nats, gain in zip(self.parts, own.tolist(), gains.tolist(), strict=True):
-            for x in part:  # the layers of a part are known by their predictions alone
-                self._spent_by_layer[x.name] += nats * alone[x.name] / gain if gain > 0 else 0.0
+        for x, nats in zip(self.layers, own.tolist(), strict=True):
+            self._spent_by_layer[x.name] += nats
 
     @property
     def spent(self) -> Sequence[Spent]:
@@ -184,35 +182,30 @@ class BudgetedStep(Step):
     def spent_by_layer(self) -> Mapping[str, float]:
         return self._spent_by_layer
 
-    def _measure(self, steps: Mapping[str, Tensor], gains: Tensor) -> None:
-        """See how the parts of this step add up, on samples other than those that steps are checked on."""
-        batch = self.watch.another(self._measurements)
-        batch = batch[torch.arange(min(_MEASURED_ON, len(batch)))]
-        agreed = self._measurements > 0 and 1 / _AGREE <= self.excess <= _AGREE
+    def _measure(self, steps: Mapping[str, Matrix], gains: Tensor) -> None:
+        """See how the layers of this step add up, on samples other than those that steps are checked on."""
+        first = self._measurements == 0
+        batches = [self.watch.another(self._looked_at + i) for i in range(_MEASURED_ON if first else 1)]
+        self._looked_at += len(batches)
+        agreed = not first and 1 / _AGREE <= self.excess <= _AGREE
         self._interval = 2 * self._interval if agreed else _MEASURE_EVERY
-        lengths = (2 * _PROBE * self.budget / (self.together.excess * gains).clamp(min=1e-30)).sqrt()
-        for _ in range(_TRIES):
-            changes = effects(self.model, self.parts, steps, lengths.tolist(), batch, self.watch)
-            spent = lengths.square() * changes.square().sum(dim=1) / 2
-            # Beyond the budget, or where the network breaks, a difference is no derivative.
-            sound = spent <= _TOO_FAR * self.budget
-            if sound.all():
-                self.together, self.excess = Together.measured(changes, gains), 1.0
-                break
-            lengths = torch.where(sound, lengths, 0.1 * lengths)
+        found = effects(self.model, self.layers, steps, batches, self.watch, seed=self._measurements)
+        if torch.isfinite(found).all():
+            now = Together.measured(found, gains)
+            self.together, self.excess = self.together.averaged(now) if agreed else now, 1.0
         self._measurements += 1
         self._next_measurement = self._steps + self._interval
 
-    def _move(self, steps: Mapping[str, Tensor], mix: Tensor, cost: float, gain: float, loss: float) -> float:
+    def _move(self, steps: Mapping[str, Matrix], mix: Tensor, cost: float, gain: float, loss: float) -> float:
         """Move along `mix`, of this cost and gain at length 1, as far as budget and loss allow; gives the length."""
         with torch.no_grad():
-            before = self.weights.matrices()
-        share = {x.name: k for part, k in zip(self.parts, mix.tolist(), strict=True) for x in part}
+            for name, kept in self._before.items():
+                kept.copy_(local(self.parameters[name]))
         for _ in range(_TRIES):
             # Spend the budget, but go no further than where the loss, were it linear, would be gone.
             length = min(math.sqrt(2 * self.budget / (self.excess * cost)), loss / gain)
-            for x in self.layers:
-                self.weights.write(x, torch.sub(before[x.name], steps[x.name], alpha=length * share[x.name]))
+            for x, share in zip(self.layers, mix.tolist(), strict=True):
+                add(self.weights, x, steps[x.name], -length * share)
             seen = self.watch.quick_look(self.model)
             moved, total = self.watch.divergence(self._seen, seen), self.watch.divergence_from_original(seen)
             predicted = length**2 * cost / 2
@@ -226,9 +219,14 @@ class BudgetedStep(Step):
             self.excess = max(4 * self.budget, moved if math.isfinite(moved) else 16 * self.budget) / predicted
             self._next_measurement = self._steps
             self.taken_back += 1
-        for x in self.layers:
-            self.weights.write(x, before[x.name])
+            self._take_back()
         return 0.0
+
+    @torch.no_grad()
+    def _take_back(self) -> None:
+        """Exactly: a step far too long leaves nothing of a weight that could be had by going back."""
+        for name, kept in self._before.items():
+            local(self.parameters[name]).copy_(kept)
 
     def _allowed(self, moved: float, total: float) -> bool:
         """The root of a KL is a length: a step goes, and adds, at most twice the length of its budget."""
@@ -240,7 +238,9 @@ class BudgetedStep(Step):
 
     @torch.no_grad()
     def predicted_kl(self, original: nn.Module, edited: nn.Module) -> float:
-        """By the curvature, adding up layers as if each had moved alone."""
+        """By the damped curvature, layers adding up as they were last measured to."""
         before, after = Weights(original, self.layers), Weights(edited, self.layers)
-        own = {x.name: self.curvature.layers[x.name].kl(after.matrix(x) - before.matrix(x)) for x in self.layers}
-        return sum(before.total(own).values())
+        known = self.curvature.layers
+        own = {x.name: 2 * known[x.name].damped_kl(after.matrix(x) - before.matrix(x)) for x in self.layers}
+        alone = torch.tensor(list(before.total(own).values()), dtype=torch.float64)
+        return 0.5 * self.together.costs(alone).sum().item()

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import overload
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from unsc.errors import InvalidData
 from unsc.layers import Layer
 from unsc.moments import Moment
 from unsc.request import Request
+from unsc.steps.factors import LowRank, Matrix
 from unsc.storage.files import load_tensors, save_tensors
 
 _GRID = tuple(10.0**e for e in range(-4, 5))
@@ -29,37 +31,14 @@ _KIND, _FORMER_KIND = "retained_curvature", "retained_metric"
 """What a saved file says it is: now, and in 0.2.0."""
 
 
-_PROBES, _SAME = 8, 1e-5
-"""Random vectors that check whether a matrix was factored, and what they may miss of its norm."""
-_FIRST_RANK = 144
-"""Gradients of linear layers have at most the rank of their samples: 128 where a damping is chosen."""
 _MANY, _LEADING = 1024, 512
 """Rows and columns beyond which a layer's curvature is that of its leading eigenvectors, and how many these are. In
 layers so wide the others hold a few thousandths of the rows' energy, and the damping speaks for them."""
 
 
-def thin_factors(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor] | None:
-    """L (1, outputs, rank) and R (1, rank, columns) with `L R = matrix`, up to rounding, and R's rows orthonormal.
-
-    By a randomized range finder: random combinations of the rows span them all, if these span no more. Other random
-    vectors tell whether they do. None if they do not, or if the matrix is so small that it does not pay.
-    """
-    groups, outputs, columns = matrix.shape
-    if groups != 1 or min(outputs, columns) < 3 * rank:
-        return None
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(outputs, rank, generator=generator).to(matrix)
-    probes = torch.randn(columns, _PROBES, generator=generator).to(matrix)
-    basis = torch.linalg.qr(matrix[0].mT @ drawn)[0]
-    left, whole = matrix[0] @ basis, matrix[0] @ probes
-    missed = (whole - left @ (basis.mT @ probes)).norm()
-    return (left[None], basis.mT[None]) if bool(missed <= _SAME * whole.norm()) else None
-
-
-def _fewer_rows(gradient: Tensor) -> Tensor:
+def _fewer_rows(gradient: Matrix) -> Tensor:
     """A matrix with the same `G.T G` and fewer rows, where there is one: gains and costs depend on nothing else."""
-    thin = thin_factors(gradient, _FIRST_RANK)
-    return gradient if thin is None else torch.linalg.qr(thin[0])[1] @ thin[1]
+    return torch.linalg.qr(gradient.left)[1] @ gradient.right if isinstance(gradient, LowRank) else gradient
 
 
 @dataclass(frozen=True)
@@ -82,11 +61,15 @@ class LayerCurvature:
         """Of some groups alone."""
         return replace(self, values=self.values[groups], vectors=self.vectors[groups])
 
-    def solve(self, gradient: Tensor, rank: int | None = None) -> Tensor:
-        """`G (b (A + damping I))^-1` for G (groups, outputs, columns), which may be known to have a low `rank`."""
-        thin = None if rank is None else thin_factors(gradient, rank + _PROBES)
-        # The gradient of a wide linear layer has the rank of its batch: the inverse acts on that many rows.
-        return self._solve(gradient) if thin is None else thin[0] @ self._solve(thin[1])
+    @overload
+    def solve(self, gradient: LowRank) -> LowRank: ...
+    @overload
+    def solve(self, gradient: Tensor) -> Tensor: ...
+    def solve(self, gradient: Matrix) -> Matrix:
+        """`G (b (A + damping I))^-1` for G (groups, outputs, columns)."""
+        if isinstance(gradient, LowRank):  # the inverse acts on as many rows as the gradient has samples
+            return LowRank(gradient.left, self._solve(gradient.right))
+        return self._solve(gradient)
 
     def _solve(self, gradient: Tensor) -> Tensor:
         shrink = self.values / (self.values + self.damping)
@@ -97,6 +80,12 @@ class LayerCurvature:
         """The predicted retained KL of D (groups, outputs, columns), by A alone, without its damping."""
         inside = (displacement @ self.vectors).double().square() * self.values.double()[:, None, :]
         return 0.5 * self.sensitivity * inside.sum().item()
+
+    def damped_kl(self, displacement: Tensor) -> float:
+        """The same by `A + damping I`, which is what steps are planned by."""
+        return (
+            self.kl(displacement) + 0.5 * self.sensitivity * self.damping * displacement.double().square().sum().item()
+        )
 
 
 @dataclass(frozen=True)
@@ -147,7 +136,7 @@ def assemble(
     held_out: Mapping[str, Moment],
     samples: tuple[int, int],
     sensitivities: Mapping[str, float],
-    gradients: Mapping[str, Tensor],
+    gradients: Mapping[str, Matrix],
 ) -> RetainedCurvature:
     """Put the curvature together.
 
@@ -162,7 +151,7 @@ def assemble(
 
 
 def curvature_of(
-    fitted: Moment, held_out: Moment, samples: tuple[int, int], sensitivity: float, gradient: Tensor
+    fitted: Moment, held_out: Moment, samples: tuple[int, int], sensitivity: float, gradient: Matrix
 ) -> tuple[LayerCurvature, float]:
     """That of one layer, and what its first step buys for its held-out cost."""
     wide = min(fitted.count, fitted.columns) > _MANY
@@ -172,7 +161,7 @@ def curvature_of(
 
 
 def best_damping(
-    curvature: LayerCurvature, gradient: Tensor, held_out: Moment, samples: int
+    curvature: LayerCurvature, gradient: Matrix, held_out: Moment, samples: int
 ) -> tuple[LayerCurvature, float]:
     """The curvature with the damping that buys the most forgetting per held-out cost, and how much that is.
 
@@ -184,8 +173,8 @@ def best_damping(
     mean = curvature.values.sum().item() / (curvature.values.shape[0] * curvature.vectors.shape[1])
     if mean == 0:
         return replace(curvature, damping=1.0), 0.0
-    gradient = gradient.to(curvature.vectors.dtype)  # that of a float64 model is float64
-    trial = _Trial.of(curvature, _fewer_rows(gradient), held_out)
+    # That of a float64 model is float64.
+    trial = _Trial.of(curvature, _fewer_rows(gradient).to(curvature.vectors.dtype), held_out)
     best, best_worth = replace(curvature, damping=mean), 0.0
     for ratio in _GRID:
         damping = ratio * mean

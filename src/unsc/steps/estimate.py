@@ -23,6 +23,7 @@ from unsc.moments import Moment
 from unsc.progress import Advance, Progress, quiet
 from unsc.sharded import is_sharded
 from unsc.steps.curvature import LayerCurvature, RetainedCurvature, curvature_of
+from unsc.steps.factors import LowRank, Matrix
 from unsc.steps.sensitivity import sensitivities
 from unsc.task import BATCH, RetainFit, Task
 
@@ -84,7 +85,7 @@ def in_turn(positions: Mapping[int, Tensor], generator: torch.Generator) -> tupl
 
 
 def estimate(
-    task: Task, gradients: Mapping[str, Tensor], effort: Effort = SPARING, *, progress: Progress = quiet
+    task: Task, gradients: Mapping[str, Matrix], effort: Effort = SPARING, *, progress: Progress = quiet
 ) -> RetainedCurvature:
     """The curvature of a task, for steps along `gradients` (by layer) of the forget loss."""
     generator = torch.Generator().manual_seed(task.seed)
@@ -123,7 +124,7 @@ def _assembled(
     fitted: _Moments,
     held_out: _Moments,
     sensitivity: Mapping[str, float],
-    gradients: Mapping[str, Tensor],
+    gradients: Mapping[str, Matrix],
     weights: Weights,
 ) -> tuple[dict[str, LayerCurvature], dict[str, float]]:
     """Curvatures and what their first steps buy, by layer. Eigendecompositions are shared out over ranks."""
@@ -133,7 +134,7 @@ def _assembled(
         for name, owner in owned.items()
     }
     samples = fitted.samples, held_out.samples
-    rows = {x.name: weights.whole_at(owned[x.name], x, gradients[x.name]) for x in layers}
+    rows = {x.name: _whole_at(owned[x.name], x, gradients[x.name], weights) for x in layers}
     along = {name: whole_rows for name, whole_rows in rows.items() if whole_rows is not None}
 
     def work(name: str) -> tuple[LayerCurvature, float]:
@@ -141,6 +142,11 @@ def _assembled(
 
     found = peers.worked_out(owned, work)
     return {name: x for name, (x, _) in found.items()}, {name: worth for name, (_, worth) in found.items()}
+
+
+def _whole_at(owner: int, layer: Layer, gradient: Matrix, weights: Weights) -> Matrix | None:
+    """All rows of a gradient, on the rank `owner`; factors are those of a single process."""
+    return gradient if isinstance(gradient, LowRank) else weights.whole_at(owner, layer, gradient)
 
 
 def _reseeding(

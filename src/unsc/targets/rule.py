@@ -59,6 +59,8 @@ class TargetRule(ABC):
     """Whether nobody can tell if its targets are right."""
     reads_layers: ClassVar[bool] = False
     """Whether it asks for a read-out of the network's layers, which costs a forward pass over some retained samples."""
+    each_alone: ClassVar[bool] = False
+    """Whether a sample's target depends on that sample alone, so that it can be made when it is needed."""
     batches: ClassVar[int] = 16
     """Steps that a pass over the samples is parted into, as far as batches of 16 to 128 allow."""
     max_kl: ClassVar[float | None] = None
