@@ -27,7 +27,7 @@ Stopped: TypeAlias = Literal["forgotten", "passes", "kl", "nan", "undone"]
 """The stopping rule was met; the cap was reached; retained predictions moved too far; outputs are not finite; or little
 was gained for what it cost, and the original came back."""
 
-_CHECK_EVERY = 4
+_CHECK_EVERY = 2
 
 
 @dataclass(frozen=True)
