@@ -15,7 +15,6 @@ from unsc.collect import collect_moments
 from unsc.errors import InvalidData
 from unsc.layers import find_layers
 from unsc.moments import Moment
-from unsc.steps.factors import LowRank
 from unsc.steps.curvature import (
     LayerCurvature,
     RetainedCurvature,
@@ -24,6 +23,7 @@ from unsc.steps.curvature import (
     gradients_of,
     sensitivities,
 )
+from unsc.steps.factors import LowRank
 from unsc.storage.files import save_tensors
 from unsc.watch import Watch
 

@@ -37,7 +37,7 @@ from unsc.watch import Watch
 _TRIES = 12
 ROUNDING = 1e-6
 """A forget loss in nats that float32 cannot tell from 0; it may even be negative."""
-_PAST = 0.8
+_PAST = 0.5
 """Share of earlier directions in a step's, for classes."""
 _FEWEST_STEPS = 64
 """Small requests take more passes, so that their steps are not too few for the budget of each."""
@@ -56,6 +56,7 @@ class BudgetedRule(StepRule[RetainedCurvature]):
     """Steps that each spend a budget of retained prediction change."""
 
     name: ClassVar[str] = "budgeted"
+    most_samples: ClassVar[int] = 64
     any_layout: ClassVar[bool] = True
     guides: ClassVar[tuple[type, ...]] = (RetainedCurvature,)
     targets: ClassVar[Targets] = "soft"
@@ -128,7 +129,7 @@ def forget_gradients(
 class BudgetedStep(Step):
     """Learn target labels, spending at most `budget` nats of retained prediction change a step."""
 
-    takes_parts = True
+    takes_parts, check_every = True, 2
 
     def __init__(
         self,

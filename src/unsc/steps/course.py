@@ -1,7 +1,7 @@
 """The course of the steps: a running mean of their directions, in which the noise of single batches averages out.
 
 Towards the end a batch's gradient is mostly noise. Steps along it spend their budget on coming and going, and seem to
-gain more than they do. Past directions say where the way goes on the whole, and it takes a third of the steps.
+gain more than they do. Past directions say where the way goes on the whole, which takes fewer steps.
 What the mean is predicted to cost follows from what each new direction does, since the curvature M stays the same:
 with D = G / M, the product of an earlier direction V with D in that metric is `<V, G>`.
 """

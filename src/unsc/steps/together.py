@@ -6,9 +6,9 @@ is measured: F holds the covariances of what the parts do to retained logits, un
 moving the parts by k costs `k.T F k / 2` nats. Each part moves by what it gains for its own cost, the diagonal of F,
 so that every layer has its share; the whole of F says how far they may go together.
 
-All of F comes from a few backward passes, however many layers there are. Along random combinations of a sample's logits,
-weighted so that their products are on average those covariances, the gradient by a layer times its direction is one
-number for each layer; products of these numbers are on average F.
+All of F comes from a few backward passes, however many layers there are. Along random combinations of a sample's
+logits, weighted so that their products are on average those covariances, the gradient by a layer times its direction is
+one number for each layer; products of these numbers are on average F.
 """
 
 from __future__ import annotations
