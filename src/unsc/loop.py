@@ -28,8 +28,6 @@ Stopped: TypeAlias = Literal["forgotten", "passes", "kl", "nan", "undone"]
 """The stopping rule was met; the cap was reached; retained predictions moved too far; outputs are not finite; or little
 was gained for what it cost, and the original came back."""
 
-_CHECK_EVERY = 4
-
 
 @dataclass(frozen=True)
 class Schedule:
@@ -92,7 +90,7 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
             advance()
             outcome.steps += 1
             last = outcome.steps == per_pass * schedule.max_passes
-            if outcome.steps % _CHECK_EVERY and not last:
+            if outcome.steps % step.check_every and not last:
                 continue
             look = look_until(model, *checked, partial(goal.refuted, total=len(checked[0])))
             check = _check(look, _cost(model, task, step, schedule.max_kl), outcome.steps)

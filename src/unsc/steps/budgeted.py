@@ -24,9 +24,10 @@ from unsc.errors import InvalidRequest
 from unsc.layers import Layer, Weights
 from unsc.progress import Progress
 from unsc.shards import local
+from unsc.steps.course import Course, Heading
 from unsc.steps.curvature import RetainedCurvature
 from unsc.steps.estimate import estimate
-from unsc.steps.factors import Matrix, add, dot, joined, scaled, shared_gradients
+from unsc.steps.factors import Matrix, add, joined, scaled, shared_gradients
 from unsc.steps.losses import ForgetLoss, Pulled, divergence
 from unsc.steps.rule import Spent, Step, StepRule
 from unsc.steps.together import Together, effects, mix_of
@@ -37,6 +38,8 @@ from unsc.watch import Watch
 _TRIES = 12
 ROUNDING = 1e-6
 """A forget loss in nats that float32 cannot tell from 0; it may even be negative."""
+_PAST = 0.5
+"""Share of earlier directions in a step's, for classes."""
 _FEWEST_STEPS = 64
 """Small requests take more passes, so that their steps are not too few for the budget of each."""
 _MEASURE_EVERY, _AGREE = 8, 2.0
@@ -54,6 +57,7 @@ class BudgetedRule(StepRule[RetainedCurvature]):
     """Steps that each spend a budget of retained prediction change."""
 
     name: ClassVar[str] = "budgeted"
+    most_samples: ClassVar[int] = 64
     any_layout: ClassVar[bool] = True
     in_shards: ClassVar[bool] = True
     guides: ClassVar[tuple[type, ...]] = (RetainedCurvature,)
@@ -79,7 +83,10 @@ class BudgetedRule(StepRule[RetainedCurvature]):
         return estimate(task, first_gradients(task, self._loss(task)), progress=progress)
 
     def start(self, model: nn.Module, task: Task, guide: RetainedCurvature) -> BudgetedStep:
-        return BudgetedStep(model, task.layers, guide, task.watch, budget=self.budget, loss=self._loss(task))
+        # Records are few and often one batch: there is no noise to average out.
+        past = _PAST if task.request.kind == "classes" else 0.0
+        loss = self._loss(task)
+        return BudgetedStep(model, task.layers, guide, task.watch, budget=self.budget, loss=loss, past=past)
 
     def _loss(self, task: Task) -> ForgetLoss:
         if self.hidden == 0:
@@ -124,7 +131,7 @@ def forget_gradients(
 class BudgetedStep(Step):
     """Learn target labels, spending at most `budget` nats of retained prediction change a step."""
 
-    takes_parts = True
+    takes_parts, check_every = True, 2
 
     def __init__(
         self,
@@ -135,7 +142,9 @@ class BudgetedStep(Step):
         *,
         budget: float,
         loss: ForgetLoss = divergence,
+        past: float = 0.0,
     ) -> None:
+        """`past` is the share that earlier directions keep in a step's, see `Course`."""
         self.model, self.layers, self.watch, self.budget, self.loss = model, layers, watch, budget, loss
         self.weights = Weights(model, layers)
         self.parameters = self.weights.parameters
@@ -145,7 +154,7 @@ class BudgetedStep(Step):
         for p in self.parameters.values():
             p.requires_grad_(True)
         self._before = {name: local(p).clone() for name, p in self.parameters.items()}
-        self.together = Together.alone(len(layers))
+        self.course, self.together = Course(self.weights, layers, past), Together.alone(len(layers))
         self.excess = 1.0
         """Measured over predicted cost of the steps so far, beyond what `together` says; recent ones count most."""
         self._spent: list[Spent] = []
@@ -159,17 +168,18 @@ class BudgetedStep(Step):
         self._calls += 1
         loss, gradients = forget_gradients(self.model, self.layers, batch, targets, self.loss)
         steps = {name: self.curvature.layers[name].solve(g) for name, g in gradients.items()}
-        # b tr(D (A + damping I) D.T) of the unit step is <G, D>: what it is predicted to cost is what it gains.
-        own = self.weights.total({x.name: dot(gradients[x.name], steps[x.name]) for x in self.layers})
-        gains = torch.tensor([own[x.name] for x in self.layers], dtype=torch.float64)
-        if not (gains.sum() > 0 and loss > ROUNDING):
+        heading = self.course.turned(gradients, steps)
+        if not (heading.costs.sum() > 0 and loss > ROUNDING):
             return  # nothing left to learn from this batch
         if self._steps >= self._next_measurement:
-            self._measure(steps, gains)
+            self._measure(heading)
         self._steps += 1
-        costs = self.together.costs(gains)
-        mix = mix_of(costs, gains)
-        length = self._move(steps, mix, (mix @ costs @ mix).item(), (mix @ gains).item(), loss)
+        # b tr(D (A + damping I) D.T) of a direction D = G / b (A + damping I) is <G, D>: it costs what it gains.
+        costs = self.together.costs(heading.costs)
+        mix = mix_of(costs, heading.costs)
+        # A course that was steeper before than it is now has come to where it flattens out: go no further than before.
+        gain = max((mix @ heading.gains).item(), (mix @ heading.costs).item())
+        length = self._move(heading.directions, mix, (mix @ costs @ mix).item(), gain, loss)
         own = length**2 / 2 * mix.square() * costs.diagonal()
         for x, nats in zip(self.layers, own.tolist(), strict=True):
             self._spent_by_layer[x.name] += nats
@@ -182,16 +192,16 @@ class BudgetedStep(Step):
     def spent_by_layer(self) -> Mapping[str, float]:
         return self._spent_by_layer
 
-    def _measure(self, steps: Mapping[str, Matrix], gains: Tensor) -> None:
+    def _measure(self, heading: Heading) -> None:
         """See how the layers of this step add up, on samples other than those that steps are checked on."""
         first = self._measurements == 0
         batches = [self.watch.another(self._looked_at + i) for i in range(_MEASURED_ON if first else 1)]
         self._looked_at += len(batches)
         agreed = not first and 1 / _AGREE <= self.excess <= _AGREE
         self._interval = 2 * self._interval if agreed else _MEASURE_EVERY
-        found = effects(self.model, self.layers, steps, batches, self.watch, seed=self._measurements)
+        found = effects(self.model, self.layers, heading.directions, batches, self.watch, seed=self._measurements)
         if torch.isfinite(found).all():
-            now = Together.measured(found, gains)
+            now = Together.measured(found, heading.costs)
             self.together, self.excess = self.together.averaged(now) if agreed else now, 1.0
         self._measurements += 1
         self._next_measurement = self._steps + self._interval
@@ -236,11 +246,11 @@ class BudgetedStep(Step):
         before = self._spent[-1].total if self._spent else 0.0
         return math.sqrt(moved) <= bound and math.sqrt(total) - math.sqrt(before) <= bound
 
-    @torch.no_grad()
     def predicted_kl(self, original: nn.Module, edited: nn.Module) -> float:
-        """By the damped curvature, layers adding up as they were last measured to."""
+        """To second order, by the derivatives of the original's retained predictions along the whole way, all layers
+        together: how far it is from measured says how far the network is from what each step takes it for."""
         before, after = Weights(original, self.layers), Weights(edited, self.layers)
-        known = self.curvature.layers
-        own = {x.name: 2 * known[x.name].damped_kl(after.matrix(x) - before.matrix(x)) for x in self.layers}
-        alone = torch.tensor(list(before.total(own).values()), dtype=torch.float64)
-        return 0.5 * self.together.costs(alone).sum().item()
+        with torch.no_grad():
+            way = {x.name: after.matrix(x) - before.matrix(x) for x in self.layers}
+        found = effects(original, self.layers, way, [self.watch.another(0)], self.watch, seed=0)
+        return 0.5 * found.sum(dim=1).square().sum().item()

@@ -81,12 +81,6 @@ class LayerCurvature:
         inside = (displacement @ self.vectors).double().square() * self.values.double()[:, None, :]
         return 0.5 * self.sensitivity * inside.sum().item()
 
-    def damped_kl(self, displacement: Tensor) -> float:
-        """The same by `A + damping I`, which is what steps are planned by."""
-        return (
-            self.kl(displacement) + 0.5 * self.sensitivity * self.damping * displacement.double().square().sum().item()
-        )
-
 
 @dataclass(frozen=True)
 class RetainedCurvature:

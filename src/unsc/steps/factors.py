@@ -49,7 +49,20 @@ def dot(one: Matrix, other: Matrix) -> float:
     """The sum of the products of all entries."""
     if isinstance(one, LowRank) and isinstance(other, LowRank):
         return ((one.left.mT @ other.left) * (one.right @ other.right.mT)).sum().item()
-    return (dense(one) * dense(other)).sum().item()
+    if isinstance(other, LowRank):
+        one, other = other, one
+    if isinstance(one, LowRank):
+        return ((one.left.mT @ dense(other)) * one.right).sum().item()
+    return (one * dense(other)).sum().item()
+
+
+def mixed(one: Matrix, other: Matrix, share: float) -> Tensor:
+    """`(1 - share)` of one matrix and `share` of another. If the first is a tensor, it is overwritten."""
+    mean = dense(one)
+    if isinstance(other, LowRank):
+        mean[0].addmm_(other.left[0], other.right[0], beta=1 - share, alpha=share)
+        return mean
+    return mean.lerp_(other, share)
 
 
 def joined(parts: Sequence[Matrix]) -> Matrix:

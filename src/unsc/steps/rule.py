@@ -57,6 +57,8 @@ class Step(ABC):
 
     takes_parts: ClassVar[bool] = False
     """Whether each rank may be given its part of a batch, which may be empty, and makes the same step of all parts."""
+    check_every: ClassVar[int] = 4
+    """Steps from one check of what is forgotten to the next."""
     taken_back: int = 0
     """How many tries were taken back because they cost more than allowed."""
     seen: Tensor | None = None
@@ -97,6 +99,8 @@ class StepRule(ABC, Generic[G]):
     """What kinds of guide its steps can be confined by."""
     preparing: ClassVar[tuple[str, ...]] = ()
     """Options that only matter while the guide is made."""
+    most_samples: ClassVar[int] = 128
+    """Forgotten samples a step, at most, where a pass takes several steps and the user does not say."""
     any_layout: ClassVar[bool] = False
     """Whether its steps take weights however they lie in memory, so that convolutions may be laid out for speed."""
     in_shards: ClassVar[bool] = False

@@ -62,7 +62,7 @@ class TargetRule(ABC):
     each_alone: ClassVar[bool] = False
     """Whether a sample's target depends on that sample alone, so that it can be made when it is needed."""
     batches: ClassVar[int] = 16
-    """Steps that a pass over the samples is parted into, as far as batches of 16 to 128 allow."""
+    """Steps that a pass over the samples is parted into, as far as the sizes of batches allow."""
     max_kl: ClassVar[float | None] = None
     """Retained KL in nats at which a run is stopped, unless the user says otherwise; None: as suits the step rule."""
 
