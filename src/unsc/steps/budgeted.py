@@ -28,7 +28,7 @@ from unsc.steps.course import Course, Heading
 from unsc.steps.curvature import RetainedCurvature
 from unsc.steps.estimate import estimate
 from unsc.steps.factors import Matrix, add, joined, scaled, shared_gradients
-from unsc.steps.losses import ForgetLoss, Pulled, divergence
+from unsc.steps.losses import Beyond, ForgetLoss, Pulled, divergence
 from unsc.steps.rule import Spent, Step, StepRule
 from unsc.steps.together import Together, effects, mix_of
 from unsc.targets import Targets
@@ -89,11 +89,14 @@ class BudgetedRule(StepRule[RetainedCurvature]):
         return BudgetedStep(model, task.layers, guide, task.watch, budget=self.budget, loss=loss, past=past)
 
     def _loss(self, task: Task) -> ForgetLoss:
-        if self.hidden == 0:
-            return divergence
         if task.request.kind == "records":
-            raise InvalidRequest(f"hidden={self.hidden} is for classes, whose samples belong elsewhere; leave it out")
-        return Pulled.to_nearest(task, self.hidden)
+            if self.hidden:
+                raise InvalidRequest(
+                    f"hidden={self.hidden} is for classes, whose samples belong elsewhere; leave it out"
+                )
+            return divergence
+        learned = Beyond.enough(task)
+        return Pulled.to_nearest(task, learned, self.hidden) if self.hidden else learned
 
 
 _DAMPING_SAMPLES, _AT_ONCE = 128, 64
