@@ -82,7 +82,7 @@ def test_knowing_is_more_than_calling_everything_so() -> None:
 
 def look(hits: int, distance: float) -> Look:
     """At 200 records, of which so many are classified as their label."""
-    return Look(torch.arange(200) < hits, torch.zeros(200), torch.full((200,), distance))
+    return Look(torch.arange(200) < hits, torch.zeros(200), torch.full((200,), distance), torch.zeros(200))
 
 
 @pytest.mark.parametrize(

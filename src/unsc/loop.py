@@ -91,7 +91,7 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
             advance()
             outcome.steps += 1
             last = outcome.steps == per_pass * schedule.max_passes
-            if outcome.steps % _CHECK_EVERY and not last:
+            if outcome.steps % min(_CHECK_EVERY, aims.rule.batches) and not last:
                 continue
             look = look_until(model, *checked, partial(goal.refuted, total=len(checked[0])))
             check = _check(look, _cost(model, task, step, schedule.max_kl), outcome.steps)

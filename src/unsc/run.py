@@ -34,7 +34,7 @@ from unsc.result import Forgotten, RunMetrics
 from unsc.steps import Guide, Step
 from unsc.steps.held import figures_of
 from unsc.targets import Scores, find_targets, scores_of
-from unsc.task import Samples, Task, draw_retained, make_aims, read_forgotten, split_forgotten
+from unsc.task import MOST_CHECKED_OF_CLASS, Samples, Task, draw_retained, make_aims, read_forgotten, split_forgotten
 from unsc.verdict import judge, judge_records, was_known
 from unsc.watch import Watch, drift
 from unsc.wrappers import unwrapped
@@ -79,7 +79,12 @@ def run(
     options.check_used(request.kind)
     completed = options.completed(size_of(forget), targets=default_targets(options, request, reference))
     fit, check = draw_retained(
-        retain, labels, per_class=completed.samples_per_class, label_key=completed.label_key, seed=completed.seed
+        retain,
+        labels,
+        per_class=completed.samples_per_class,
+        label_key=completed.label_key,
+        seed=completed.seed,
+        checked=_checked(request),
     )
     forgotten = read_forgotten(forget, forget_labels, label_key=completed.label_key, keep=completed.sample_bytes)
     learned, held_out = split_for(request, forgotten, completed)
@@ -97,6 +102,11 @@ def run(
         began=began,
         progress=progress,
     )
+
+
+def _checked(request: Request) -> int:
+    """Retained samples of each class to check on: few records leave all classes as they are, or nearly."""
+    return MOST_CHECKED_OF_CLASS // (2 if request.kind == "records" else 1)
 
 
 def split_for(request: Request, forgotten: HasSamples, options: CompletedOptions) -> tuple[HasSamples, HasSamples]:

@@ -33,7 +33,7 @@ hundredths of its spread, whatever the number of classes."""
 MOST_CHECKED_OF_CLASS = 64
 _PROBED = 4
 """Samples that show how a network takes them."""
-_READ = 1024
+_READ = 512
 """Retained samples that a read-out of the network's layers is fitted on."""
 
 
@@ -154,10 +154,11 @@ def make_aims(
     original: nn.Module, request: Request, samples: Samples, rule: TargetRule, *, stop_mass: float = 0.01, seed: int = 0
 ) -> Aims:
     """What a rule for targets makes of the original network's predictions."""
-    unseen, trained, readout = NO_SCORES, NO_SCORES, None
+    unseen, trained, readout, scores = NO_SCORES, NO_SCORES, None, None
     if samples.validation and rule.reads_layers and (samples.trained is None or samples.trained):
         views = [views_of(original, batches) for batches in _to_read(samples, seed)]
         trained, unseen, readout = views[2].scores, views[3].scores, read_out(*views)
+        scores = views[1].scores.to(next(original.parameters()).device)
     elif samples.validation:
         unseen = scores_of(original, join(samples.validation))
 
@@ -165,7 +166,7 @@ def make_aims(
         made = rule.make(evidence_of(request, scores, unseen, trained, readout))
         return without(made, request.gone)
 
-    scores = scores_of(original, samples.forget_fit)
+    scores = scores_of(original, samples.forget_fit) if scores is None else scores
     fit = check = targets(scores)
     if samples.forget_check is not samples.forget_fit:
         scores = scores_of(original, samples.forget_check)
@@ -204,9 +205,15 @@ def evidence_of(
 
 
 def draw_retained(
-    dataset: Dataset[object], labels: Tensor, *, per_class: int, label_key: str | None, seed: int
+    dataset: Dataset[object],
+    labels: Tensor,
+    *,
+    per_class: int,
+    label_key: str | None,
+    seed: int,
+    checked: int = MOST_CHECKED_OF_CLASS,
 ) -> tuple[RetainFit, list[Batch]]:
-    """Up to `per_class` samples of each class to fit, and others to check, of data with these `labels` (n,)."""
+    """Up to `per_class` samples of each class to fit, and up to `checked` others to check, by their `labels` (n,)."""
     generator = torch.Generator().manual_seed(seed)
     fit: dict[int, Tensor] = {}
     check: list[Tensor] = []
@@ -214,7 +221,7 @@ def draw_retained(
     for k in classes:
         own = (labels == k).nonzero().flatten()
         own = own[torch.randperm(len(own), generator=generator)]
-        most = min(MOST_CHECKED_OF_CLASS, max(4, per_class // 4), max(1, _MOST_CHECKED // len(classes)))
+        most = min(checked, max(4, per_class // 4), max(1, _MOST_CHECKED // len(classes)))
         held_out = min(most, max(1, len(own) // 5))
         check.append(own[:held_out])
         fit[k] = own[held_out : held_out + per_class]

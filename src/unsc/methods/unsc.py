@@ -73,4 +73,4 @@ def _reference(problem: Problem) -> Reference:
     if not problem.gives("validation"):
         return NO_REFERENCE
     source = as_source(problem.validation, problem.model)
-    return Reference(read_validation(source, known=(), num_classes=problem.num_classes, seed=problem.seed))
+    return Reference(read_validation(source, known=(), num_classes=problem.num_classes, seed=problem.seed, records=len(problem.forget)))

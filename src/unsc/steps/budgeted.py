@@ -60,7 +60,7 @@ class BudgetedRule(StepRule[RetainedCurvature]):
     max_kl: ClassVar[float] = 0.1
 
     budget: float = 4e-4
-    """Nats of retained prediction change that each step may cost."""
+    """Nats of retained prediction change that each step may cost; targets may have a pace that multiplies it."""
     hidden: float = 0.0
     """How strongly forgotten samples are also pulled to the hidden features of the retained samples most like them, in
     nats for each variance of those features. 0 is fastest; 1 leaves less of a class in the features, in about twice as
@@ -78,7 +78,9 @@ class BudgetedRule(StepRule[RetainedCurvature]):
         return estimate(task, first_gradients(task, self._loss(task)), progress=progress)
 
     def start(self, model: nn.Module, task: Task, guide: RetainedCurvature) -> BudgetedStep:
-        return BudgetedStep(model, task.layers, guide, task.watch, budget=self.budget, loss=self._loss(task))
+        rule, loss = task.aims.rule, self._loss(task)
+        budget = rule.pace * self.budget
+        return BudgetedStep(model, task.layers, guide, task.watch, budget=budget, momentum=rule.momentum, loss=loss)
 
     def _loss(self, task: Task) -> ForgetLoss:
         if self.hidden == 0:
@@ -90,6 +92,8 @@ class BudgetedRule(StepRule[RetainedCurvature]):
 
 _DAMPING_SAMPLES, _AT_ONCE = 128, 64
 """Forgotten samples whose gradient the damping is chosen for, and how many of them are in one backward pass."""
+_MOST_AT_ONCE = 128
+"""Samples in one backward pass of a step."""
 
 
 def first_gradients(task: Task, loss: ForgetLoss = divergence) -> dict[str, Tensor]:
@@ -121,6 +125,22 @@ def forget_gradients(
     return value, {layer.name: layer.matrix(grads) for layer in layers}
 
 
+def forget_gradients_of_many(
+    model: nn.Module, layers: Sequence[Layer], batch: Batch, targets: Tensor, loss: ForgetLoss = divergence
+) -> tuple[float, dict[str, Tensor]]:
+    """The same with no more than 128 samples of a rank in memory at once."""
+    (size,) = peers.total_of(len(batch))
+    pieces = -(-size // (_MOST_AT_ONCE * peers.count()))
+    if pieces <= 1:
+        return forget_gradients(model, layers, batch, targets, loss)
+    value, total = 0.0, dict.fromkeys((x.name for x in layers), torch.zeros(()))
+    for own in torch.arange(len(batch)).tensor_split(pieces):  # as many on every rank
+        share = peers.total_of(len(own))[0] / size
+        here, found = forget_gradients(model, layers, batch[own], targets[own], loss)
+        value, total = value + share * here, {name: total[name].to(g) + share * g for name, g in found.items()}
+    return value, total
+
+
 class BudgetedStep(Step):
     """Learn target labels, spending at most `budget` nats of retained prediction change a step."""
 
@@ -134,6 +154,7 @@ class BudgetedStep(Step):
         watch: Watch,
         *,
         budget: float,
+        momentum: float = 0.0,
         loss: ForgetLoss = divergence,
     ) -> None:
         self.model, self.layers, self.watch, self.budget, self.loss = model, layers, watch, budget, loss
@@ -151,15 +172,18 @@ class BudgetedStep(Step):
         self._seen = self.seen = watch.first_look()
         self._next_measurement, self._measurements, self._interval = 0, 0, _MEASURE_EVERY
         self._calls, self._steps = 0, 0
+        self._momentum = momentum
+        self._former: tuple[dict[str, Tensor], dict[str, Tensor]] | None = None
 
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step on samples and their target distributions (n, classes)."""
         self._calls += 1
-        loss, gradients = forget_gradients(self.model, self.layers, batch, targets, self.loss)
-        steps = {name: self.curvature.layers[name].solve(g, len(batch)) for name, g in gradients.items()}
+        loss, own = forget_gradients_of_many(self.model, self.layers, batch, targets, self.loss)
+        alone = {name: self.curvature.layers[name].solve(g, len(batch)) for name, g in own.items()}
+        gradients, steps = self._with_former(own, alone)
         # b tr(D (A + damping I) D.T) of the unit step is <G, D>: what it is predicted to cost is what it gains.
-        alone = {name: (gradients[name] * step).sum().item() for name, step in steps.items()}
-        gains = torch.tensor([sum(alone[x.name] for x in part) for part in self.parts], dtype=torch.float64)
+        costs_alone, falls = self._products(gradients, steps), self._products(own, steps)
+        gains = self._by_part(costs_alone)
         if not (gains.sum() > 0 and loss > ROUNDING):
             return  # nothing left to learn from this batch
         if self._steps >= self._next_measurement:
@@ -167,11 +191,34 @@ class BudgetedStep(Step):
         self._steps += 1
         costs = self.together.costs(gains)
         mix = mix_of(costs, gains)
-        length = self._move(steps, mix, (mix @ costs @ mix).item(), (mix @ gains).item(), loss)
-        own = length**2 / 2 * mix.square() * costs.diagonal()
-        for part, nats, gain in zip(self.parts, own.tolist(), gains.tolist(), strict=True):
+        length = self._move(steps, mix, (mix @ costs @ mix).item(), (mix @ self._by_part(falls)).item(), loss)
+        spent = length**2 / 2 * mix.square() * costs.diagonal()
+        for part, nats, gain in zip(self.parts, spent.tolist(), gains.tolist(), strict=True):
             for x in part:  # the layers of a part are known by their predictions alone
-                self._spent_by_layer[x.name] += nats * alone[x.name] / gain if gain > 0 else 0.0
+                self._spent_by_layer[x.name] += nats * costs_alone[x.name] / gain if gain > 0 else 0.0
+
+    def _with_former(
+        self, gradients: dict[str, Tensor], steps: dict[str, Tensor]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Gradients and the steps that they call for, with a share of those before, unless that leads uphill."""
+        if self._momentum == 0:
+            return gradients, steps
+        own = gradients
+        if self._former is not None:
+            both = [
+                {name: x + self._momentum * before[name] for name, x in now.items()}
+                for now, before in zip((gradients, steps), self._former, strict=True)
+            ]
+            if sum(self._products(own, both[1]).values()) > 0:
+                gradients, steps = both
+        self._former = gradients, steps
+        return gradients, steps
+
+    def _products(self, gradients: Mapping[str, Tensor], steps: Mapping[str, Tensor]) -> dict[str, float]:
+        return {name: (gradients[name] * step).sum().item() for name, step in steps.items()}
+
+    def _by_part(self, numbers: Mapping[str, float]) -> Tensor:
+        return torch.tensor([sum(numbers[x.name] for x in part) for part in self.parts], dtype=torch.float64)
 
     @property
     def spent(self) -> Sequence[Spent]:
@@ -207,7 +254,7 @@ class BudgetedStep(Step):
         share = {x.name: k for part, k in zip(self.parts, mix.tolist(), strict=True) for x in part}
         for _ in range(_TRIES):
             # Spend the budget, but go no further than where the loss, were it linear, would be gone.
-            length = min(math.sqrt(2 * self.budget / (self.excess * cost)), loss / gain)
+            length = min(math.sqrt(2 * self.budget / (self.excess * cost)), loss / max(gain, 1e-30))
             for x in self.layers:
                 x.write(torch.sub(before[x.name], steps[x.name], alpha=length * share[x.name]), self.parameters)
             seen = self.watch.quick_look(self.model)

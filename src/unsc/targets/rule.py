@@ -60,7 +60,13 @@ class TargetRule(ABC):
     reads_layers: ClassVar[bool] = False
     """Whether it asks for a read-out of the network's layers, which costs a forward pass over some retained samples."""
     batches: ClassVar[int] = 16
-    """Steps that a pass over the samples is parted into, as far as batches of 16 to 128 allow."""
+    """Steps that a pass over the samples is parted into, as far as batches of 16 to `most` samples allow."""
+    most: ClassVar[int] = 128
+    """Samples in one step."""
+    pace: ClassVar[float] = 1.0
+    """Times the budget that a step may spend."""
+    momentum: ClassVar[float] = 0.0
+    """What share of the gradients before is added to a step's own."""
     max_kl: ClassVar[float | None] = None
     """Retained KL in nats at which a run is stopped, unless the user says otherwise; None: as suits the step rule."""
 
