@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.api import forget
-from unsc.batches import Batch
+from unsc.batches import Batch, as_batch
 from unsc.bench.datasets import Split
 from unsc.layers import find_layers
 from unsc.request import Request
-from unsc.steps.budgeted import BudgetedStep, forget_gradients
+from unsc.steps.budgeted import BudgetedStep, forget_gradients, forget_gradients_of_many
 from unsc.steps.curvature import LayerCurvature, RetainedCurvature
 from unsc.targets import pseudo_labels
 from unsc.watch import Watch
@@ -218,3 +218,33 @@ def test_what_steps_spent_is_what_the_watch_sees(
     for layer in step.layers:
         moved = not torch.equal(layer.matrix(before), layer.matrix(after))
         assert moved == (step.spent_by_layer[layer.name] > 0)
+
+
+def test_gradients_of_many_samples_are_those_of_all_at_once(digits: Split, digits_model: nn.Module) -> None:
+    """Though no more than 128 are in memory; the last part is a smaller one."""
+    layers = find_layers(digits_model).layers
+    batch = as_batch(digits.train[:300])
+    targets = torch.rand(300, 10, generator=torch.Generator().manual_seed(0)).softmax(dim=1)
+    whole, many = (f(digits_model, layers, batch, targets) for f in (forget_gradients, forget_gradients_of_many))
+    assert many[0] == pytest.approx(whole[0], rel=1e-4)
+    for name, gradient in whole[1].items():
+        torch.testing.assert_close(many[1][name], gradient, atol=1e-5, rtol=1e-3)
+
+
+def test_momentum_adds_a_share_of_the_gradients_before_unless_it_leads_uphill() -> None:
+    """The curvature is linear: the step of a sum is the sum of the steps."""
+    model, curvature, watch = simple()
+    layers = find_layers(model).layers
+    step = BudgetedStep(model, layers, curvature, watch, budget=BUDGET, momentum=0.5)
+    one, other = (torch.randn(layers[0].matrix(dict(model.named_parameters())).shape) for _ in range(2))
+    name = layers[0].name
+
+    def solved(gradient: Tensor) -> Tensor:
+        return curvature.layers[name].solve(gradient)
+
+    step._with_former({name: one}, {name: solved(one)})
+    gradients, steps = step._with_former({name: one + 0.1 * other}, {name: solved(one + 0.1 * other)})
+    torch.testing.assert_close(gradients[name], 1.5 * one + 0.1 * other)
+    torch.testing.assert_close(steps[name], solved(gradients[name]), atol=1e-4, rtol=1e-4)
+    back, _ = step._with_former({name: -0.1 * one}, {name: solved(-0.1 * one)})
+    torch.testing.assert_close(back[name], -0.1 * one)
