@@ -100,7 +100,8 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
                 advance.show(forget_acc=check.forget_acc, retained_kl=check.retained_kl)
             outcome.stopped = _verdict(check, schedule, goal.reached(look))
             left = goal.left(look).mean().item()
-            if outcome.stopped in ("forgotten", "passes") and left <= least:
+            # What reached the goal is the best, though another state may have had less left by its measure.
+            if outcome.stopped == "forgotten" or (outcome.stopped == "passes" and left <= least):
                 best, least = _state(model), left
             if outcome.stopped != "passes":
                 break

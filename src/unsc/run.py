@@ -17,7 +17,7 @@ from unsc.coverage import coverage, moved
 from unsc.datasets import check_map_style, read_labels, size_of
 from unsc.dropped import DroppedOutputs
 from unsc.features import Head
-from unsc.history import Past, gone_by
+from unsc.history import Past, first_margins, gone_by
 from unsc.layers import Layer, parameters_of
 from unsc.layout import channels_last
 from unsc.logits import OfOutput, shared_logits
@@ -28,12 +28,13 @@ from unsc.options import CompletedOptions, Options
 from unsc.outputs import check_droppable, editable_head, settled
 from unsc.progress import Progress, quiet
 from unsc.promises import note_on_classes, note_on_records, promise, promise_on_records
+from unsc.ranks import value_at
 from unsc.reference import NO_REFERENCE, Reference, default_targets
 from unsc.request import Request, check_enough
 from unsc.result import Forgotten, RunMetrics
 from unsc.steps import Guide, Step
 from unsc.steps.held import figures_of
-from unsc.targets import Scores, find_targets, scores_of
+from unsc.targets import Scores, find_targets, margins, scores_of
 from unsc.task import MOST_CHECKED_OF_CLASS, Samples, Task, draw_retained, make_aims, read_forgotten, split_forgotten
 from unsc.verdict import judge, judge_records, was_known
 from unsc.watch import Watch, drift
@@ -41,6 +42,9 @@ from unsc.wrappers import unwrapped
 
 _SETTLED = 0.1
 """Share of `stop_mass` that settled outputs hold at most."""
+
+_MARGINS = 128
+"""Margins of unseen samples that are kept for later requests."""
 
 MakeGuide: TypeAlias = Callable[[Task], Guide]
 """Prepares the guide of a task, or has it at hand."""
@@ -137,7 +141,10 @@ def carry_out(
     head = _head(original, layers, samples, request, options)
     watch = Watch(original, samples.retain_check, request.kept)
     rule = find_targets(options.targets, request.kind)
-    aims = make_aims(original, request, samples, rule, stop_mass=options.stop_mass, seed=options.seed)
+    first = first_margins(history)
+    aims = make_aims(
+        original, request, samples, rule, unseen_margins=first, stop_mass=options.stop_mass, seed=options.seed
+    )
     task = Task(original, layers, request, samples, watch, aims, options.seed, options.chunk_bytes)
     guide = make_guide(task)
     guide.check(request, samples.forget_fit.labels)
@@ -155,6 +162,7 @@ def carry_out(
     metrics = _measure(task, final, reached, outcome, step, guide, options.step.name, reference, began)
     size = len(samples.forget_fit)
     past = Past.now(request, size, metrics.status, options.to_dict())
+    past = replace(past, unseen_margins=first or _spread_margins(aims.unseen))
     lost = tuple(sorted({*request.gone, *gone_by([past])}))
     dropped = None
     if head is not None and options.drop_outputs and set(request.classes) <= set(lost):
@@ -165,6 +173,14 @@ def carry_out(
         most = _SETTLED * options.stop_mass
         metrics = replace(metrics, settled_mass=settled(task, result, final, head, lost, most=most))
     return Forgotten(rewrap(result), metrics, frozen, options, request, guide, (*history, past), dropped)
+
+
+def _spread_margins(unseen: Scores) -> tuple[float, ...]:
+    """As many margins as tell their distribution, evenly spread over it; none if there are no such samples."""
+    if not len(unseen):
+        return ()
+    places = (torch.arange(_MARGINS) + 0.5) / _MARGINS
+    return tuple(round(x, 4) for x in value_at(places, margins(unseen).cpu()).tolist())
 
 
 def _head(

@@ -7,7 +7,7 @@ well it went. Both exist for what is retained and for what is forgotten.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
@@ -151,9 +151,19 @@ class Task:
 
 
 def make_aims(
-    original: nn.Module, request: Request, samples: Samples, rule: TargetRule, *, stop_mass: float = 0.01, seed: int = 0
+    original: nn.Module,
+    request: Request,
+    samples: Samples,
+    rule: TargetRule,
+    *,
+    unseen_margins: Sequence[float] = (),
+    stop_mass: float = 0.01,
+    seed: int = 0,
 ) -> Aims:
-    """What a rule for targets makes of the original network's predictions."""
+    """What a rule for targets makes of the original network's predictions.
+
+    `unseen_margins` are those by the first network of a sequence of requests.
+    """
     unseen, trained, readout, scores = NO_SCORES, NO_SCORES, None, None
     if samples.validation and rule.reads_layers and (samples.trained is None or samples.trained):
         views = [views_of(original, batches) for batches in _to_read(samples, seed)]
@@ -163,7 +173,8 @@ def make_aims(
         unseen = scores_of(original, join(samples.validation))
 
     def targets(scores: Scores) -> Tensor:
-        made = rule.make(evidence_of(request, scores, unseen, trained, readout))
+        evidence = evidence_of(request, scores, unseen, trained, readout)
+        made = rule.make(replace(evidence, unseen_margins=torch.tensor(unseen_margins)))
         return without(made, request.gone)
 
     scores = scores_of(original, samples.forget_fit) if scores is None else scores

@@ -95,7 +95,8 @@ class Unseen(Expected):
                 "unseen samples look like. Give validation=..., or choose targets='lowered', 'away' or 'relabel'"
             )
         place, noise = _places(evidence)
-        pool = margins(evidence.unseen).to(place)
+        first = evidence.unseen_margins
+        pool = (first if len(first) else margins(evidence.unseen)).to(place)
         total = torch.zeros_like(evidence.forgotten.logits, dtype=torch.float32)
         for offset in _OFFSETS:
             wanted = value_at(shifted_place(place, offset, self.spread * noise), pool)
