@@ -90,7 +90,7 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
             advance()
             outcome.steps += 1
             last = outcome.steps == per_pass * schedule.max_passes
-            if outcome.steps % step.check_every and not last:
+            if outcome.steps % min(step.check_every, aims.rule.batches) and not last:
                 continue
             look = look_until(model, *checked, partial(goal.refuted, total=len(checked[0])))
             check = _check(look, _cost(model, task, step, schedule.max_kl), outcome.steps)
@@ -99,7 +99,8 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
                 advance.show(forget_acc=check.forget_acc, retained_kl=check.retained_kl)
             outcome.stopped = _verdict(check, schedule, goal.reached(look))
             left = goal.left(look).mean().item()
-            if outcome.stopped in ("forgotten", "passes") and left <= least:
+            # What reached the goal is the best, though another state may have had less left by its measure.
+            if outcome.stopped == "forgotten" or (outcome.stopped == "passes" and left <= least):
                 best, least = _state(model), left
             if outcome.stopped != "passes":
                 break

@@ -7,7 +7,7 @@ well it went. Both exist for what is retained and for what is forgotten.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
@@ -24,6 +24,7 @@ from unsc.looks import Look
 from unsc.on_demand import kept_or_read, picked, read_together
 from unsc.request import Request
 from unsc.targets import NO_SCORES, Evidence, Goal, Readout, Scores, TargetRule, read_out, scores_of, views_of
+from unsc.targets.when_needed import FitTargets
 from unsc.watch import Watch
 
 BATCH = 64
@@ -34,7 +35,7 @@ hundredths of its spread, whatever the number of classes."""
 MOST_CHECKED_OF_CLASS = 64
 _PROBED = 4
 """Samples that show how a network takes them."""
-_READ = 1024
+_READ = 512
 """Retained samples that a read-out of the network's layers is fitted on."""
 
 
@@ -115,34 +116,6 @@ class Samples:
         return some[torch.arange(min(_PROBED, len(some)))]
 
 
-class FitTargets:
-    """Target distributions of the samples that are learned from, each made when it is first asked for."""
-
-    def __init__(self, samples: int, make: Callable[[Tensor], Tensor]) -> None:
-        """`make` gives those of the samples at positions (k,), (k, classes), on the network's device."""
-        self._make = make
-        self._made: Tensor | None = None
-        self._is_made = torch.zeros(samples, dtype=torch.bool)
-
-    @classmethod
-    def ready(cls, targets: Tensor) -> FitTargets:
-        """All (n, classes) are at hand."""
-        return cls(len(targets), lambda positions: targets[positions.to(targets.device)])
-
-    def __getitem__(self, positions: Tensor) -> Tensor:
-        """(k, classes), for positions (k,). All ranks ask for the same ones: each makes a part of them."""
-        missing = positions[~self._is_made[positions]]
-        if len(missing):
-            made = self._make(missing)
-            if self._made is None:
-                self._made = made.new_zeros(len(self._is_made), made.shape[1])
-            self._made[missing.to(made.device)] = made
-            self._is_made[missing] = True
-        if self._made is None:
-            return self._make(positions)  # of no samples
-        return self._made[positions.to(self._made.device)]
-
-
 @dataclass(frozen=True)
 class Aims:
     """Where forgotten samples should get to, and when they are there."""
@@ -180,18 +153,30 @@ class Task:
 
 
 def make_aims(
-    original: nn.Module, request: Request, samples: Samples, rule: TargetRule, *, stop_mass: float = 0.01, seed: int = 0
+    original: nn.Module,
+    request: Request,
+    samples: Samples,
+    rule: TargetRule,
+    *,
+    unseen_margins: Sequence[float] = (),
+    stop_mass: float = 0.01,
+    seed: int = 0,
 ) -> Aims:
-    """What a rule for targets makes of the original network's predictions."""
-    unseen, trained, readout = NO_SCORES, NO_SCORES, None
+    """What a rule for targets makes of the original network's predictions.
+
+    `unseen_margins` are those by the first network of a sequence of requests.
+    """
+    unseen, trained, readout, scores = NO_SCORES, NO_SCORES, None, None
     if samples.validation and rule.reads_layers and (samples.trained is None or samples.trained):
         views = [views_of(original, batches) for batches in _to_read(samples, seed)]
         trained, unseen, readout = views[2].scores, views[3].scores, read_out(*views)
+        scores = views[1].scores.to(next(original.parameters()).device)
     elif samples.validation:
         unseen = scores_of(original, join(samples.validation))
 
     def targets(scores: Scores) -> Tensor:
-        made = rule.make(evidence_of(request, scores, unseen, trained, readout))
+        evidence = evidence_of(request, scores, unseen, trained, readout)
+        made = rule.make(replace(evidence, unseen_margins=torch.tensor(unseen_margins)))
         return without(made, request.gone)
 
     def made(positions: Tensor) -> Tensor:
@@ -199,7 +184,7 @@ def make_aims(
         return targets(Scores(logits, samples.forget_fit.labels[positions].to(logits.device)))
 
     goal = rule.goal(request.kind, stop_mass)
-    scores = scores_of(original, samples.forget_check)
+    scores = scores_of(original, samples.forget_check) if scores is None else scores
     check = targets(scores)
     if samples.forget_check is samples.forget_fit:
         return Aims(FitTargets.ready(check), check, goal, rule, scores, unseen)
@@ -240,9 +225,15 @@ def evidence_of(
 
 
 def draw_retained(
-    dataset: Dataset[object], labels: Tensor, *, per_class: int, label_key: str | None, seed: int
+    dataset: Dataset[object],
+    labels: Tensor,
+    *,
+    per_class: int,
+    label_key: str | None,
+    seed: int,
+    checked: int = MOST_CHECKED_OF_CLASS,
 ) -> tuple[RetainFit, list[Batch]]:
-    """Up to `per_class` samples of each class to fit, and others to check, of data with these `labels` (n,)."""
+    """Up to `per_class` samples of each class to fit, and up to `checked` others to check, by their `labels` (n,)."""
     generator = torch.Generator().manual_seed(seed)
     fit: dict[int, Tensor] = {}
     check: list[Tensor] = []
@@ -250,7 +241,7 @@ def draw_retained(
     for k in classes:
         own = (labels == k).nonzero().flatten()
         own = own[torch.randperm(len(own), generator=generator)]
-        most = min(MOST_CHECKED_OF_CLASS, max(4, per_class // 4), max(1, _MOST_CHECKED // len(classes)))
+        most = min(checked, max(4, per_class // 4), max(1, _MOST_CHECKED // len(classes)))
         held_out = min(most, max(1, len(own) // 5))
         check.append(own[:held_out])
         fit[k] = own[held_out : held_out + per_class]

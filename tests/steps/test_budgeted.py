@@ -12,12 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.api import forget
-from unsc.batches import Batch
+from unsc.batches import Batch, as_batch
 from unsc.bench.datasets import Split
 from unsc.layers import find_layers
 from unsc.request import Request
 from unsc.steps.budgeted import BudgetedStep, forget_gradients
 from unsc.steps.curvature import LayerCurvature, RetainedCurvature
+from unsc.steps.factors import dense
 from unsc.targets import pseudo_labels
 from unsc.watch import Watch
 
@@ -218,3 +219,14 @@ def test_what_steps_spent_is_what_the_watch_sees(
     for layer in step.layers:
         moved = not torch.equal(layer.matrix(before), layer.matrix(after))
         assert moved == (step.spent_by_layer[layer.name] > 0)
+
+
+def test_gradients_of_many_samples_are_those_of_all_at_once(digits: Split, digits_model: nn.Module) -> None:
+    """Though no more than 128 are in a pass; the last part is a smaller one."""
+    layers = find_layers(digits_model).layers
+    batch = as_batch(digits.train[:300])
+    targets = torch.rand(300, 10, generator=torch.Generator().manual_seed(0)).softmax(dim=1)
+    whole, many = (forget_gradients(digits_model, layers, batch, targets, at_once=n) for n in (300, 128))
+    assert many[0] == pytest.approx(whole[0], rel=1e-4)
+    for name, gradient in whole[1].items():
+        torch.testing.assert_close(dense(many[1][name]), dense(gradient), atol=1e-5, rtol=1e-3)

@@ -46,3 +46,15 @@ def test_without_a_past_each_batch_goes_its_own_way() -> None:
         heading = course.turned({name: direction}, {name: 2 * direction})
         assert torch.equal(dense(heading.directions[name]), 2 * direction)
         assert heading.costs.item() == heading.gains.item() == pytest.approx(2 * direction.square().sum().item())
+
+
+def test_a_course_that_leads_uphill_is_left() -> None:
+    model = nn.Linear(2, 2, bias=False)
+    layers = find_layers(model).layers
+    course, name = Course(Weights(model, layers), layers, PAST), layers[0].name
+    first = torch.randn(1, 2, 2, generator=torch.Generator().manual_seed(2))
+    course.turned({name: first}, {name: 2 * first})
+    onward = course.turned({name: 0.1 * first}, {name: 0.2 * first})
+    assert not torch.equal(dense(onward.directions[name]), 0.2 * first), "the past counts"
+    back = course.turned({name: -0.1 * first}, {name: -0.2 * first})
+    assert torch.equal(dense(back.directions[name]), -0.2 * first) and back.gains.sum() > 0

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unsc.layers import Weights, find_layers, parameters_of
-from unsc.steps.factors import LowRank, add, dense, dot, joined, own_gradients, scaled
+from unsc.steps.factors import LowRank, add, dense, dot, joined, own_gradients
 from unsc.steps.gradients import gradients_of
 
 
@@ -69,7 +69,7 @@ def test_a_layer_that_is_not_used_has_no_gradient() -> None:
 
 
 def test_factors_do_what_their_products_do() -> None:
-    """Products, sums, multiples, and moving a layer."""
+    """Products, sums, and moving a layer."""
     g = torch.Generator().manual_seed(1)
 
     def thin(rank: int) -> LowRank:
@@ -81,7 +81,6 @@ def test_factors_do_what_their_products_do() -> None:
     assert dot(one, other.dense()) == pytest.approx(dot(one, other))
     torch.testing.assert_close(dense(joined([one, other])), one.dense() + other.dense())
     torch.testing.assert_close(dense(joined([one, other.dense()])), one.dense() + other.dense())
-    torch.testing.assert_close(dense(scaled(one, -2.5)), -2.5 * one.dense())
     models = [nn.Linear(8, 6, dtype=torch.float64)]
     models.append(copy.deepcopy(models[0]))
     (layer,) = find_layers(models[0]).layers

@@ -27,7 +27,7 @@ from unsc.shards import local
 from unsc.steps.course import Course, Heading
 from unsc.steps.curvature import RetainedCurvature
 from unsc.steps.estimate import estimate
-from unsc.steps.factors import Matrix, add, joined, scaled, shared_gradients
+from unsc.steps.factors import Matrix, add, joined, shared_gradients
 from unsc.steps.losses import Beyond, ForgetLoss, Pulled, divergence
 from unsc.steps.rule import Spent, Step, StepRule
 from unsc.steps.together import Together, effects, mix_of
@@ -38,8 +38,6 @@ from unsc.watch import Watch
 _TRIES = 12
 ROUNDING = 1e-6
 """A forget loss in nats that float32 cannot tell from 0; it may even be negative."""
-_PAST = 0.5
-"""Share of earlier directions in a step's, for classes."""
 _FEWEST_STEPS = 64
 """Small requests take more passes, so that their steps are not too few for the budget of each."""
 _MEASURE_EVERY, _AGREE = 8, 2.0
@@ -65,7 +63,7 @@ class BudgetedRule(StepRule[RetainedCurvature]):
     max_kl: ClassVar[float] = 0.1
 
     budget: float = 4e-4
-    """Nats of retained prediction change that each step may cost."""
+    """Nats of retained prediction change that each step may cost; targets may have a pace that multiplies it."""
     hidden: float = 0.0
     """How strongly forgotten samples are also pulled to the hidden features of the retained samples most like them, in
     nats for each variance of those features. 0 is fastest; 1 leaves less of a class in the features, in about twice as
@@ -83,10 +81,9 @@ class BudgetedRule(StepRule[RetainedCurvature]):
         return estimate(task, first_gradients(task, self._loss(task)), progress=progress)
 
     def start(self, model: nn.Module, task: Task, guide: RetainedCurvature) -> BudgetedStep:
-        # Records are few and often one batch: there is no noise to average out.
-        past = _PAST if task.request.kind == "classes" else 0.0
-        loss = self._loss(task)
-        return BudgetedStep(model, task.layers, guide, task.watch, budget=self.budget, loss=loss, past=past)
+        rule, loss = task.aims.rule, self._loss(task)
+        budget = rule.pace * self.budget
+        return BudgetedStep(model, task.layers, guide, task.watch, budget=budget, loss=loss, past=rule.past)
 
     def _loss(self, task: Task) -> ForgetLoss:
         if task.request.kind == "records":
@@ -101,34 +98,44 @@ class BudgetedRule(StepRule[RetainedCurvature]):
 
 _DAMPING_SAMPLES, _AT_ONCE = 128, 64
 """Forgotten samples whose gradient the damping is chosen for, and how many of them are in one backward pass."""
+_MOST_AT_ONCE = 128
+"""Samples in one backward pass of a step."""
 
 
 def first_gradients(task: Task, loss: ForgetLoss = divergence) -> dict[str, Matrix]:
     """Those of the forget loss at the original network, whose steps the damping is chosen for."""
     forgotten = task.samples.forget_fit
-    count = min(_DAMPING_SAMPLES, len(forgotten))
-    parts: list[dict[str, Matrix]] = []
-    for chosen in torch.arange(count).split(_AT_ONCE):
-        part = peers.own_part(len(chosen))
-        some, targets = forgotten[chosen[part]].for_model(task.original), task.aims.fit[chosen][part]
-        _, found = forget_gradients(task.original, task.layers, some, targets, loss)
-        parts.append({name: scaled(g, len(chosen) / count) for name, g in found.items()})
-    return {x.name: joined([part[x.name] for part in parts]) for x in task.layers}
+    chosen = torch.arange(min(_DAMPING_SAMPLES, len(forgotten)))
+    part = peers.own_part(len(chosen))
+    some, targets = forgotten[chosen[part]].for_model(task.original), task.aims.fit[chosen][part]
+    return forget_gradients(task.original, task.layers, some, targets, loss, at_once=_AT_ONCE)[1]
 
 
 def forget_gradients(
-    model: nn.Module, layers: Sequence[Layer], batch: Batch, targets: Tensor, loss: ForgetLoss = divergence
+    model: nn.Module,
+    layers: Sequence[Layer],
+    batch: Batch,
+    targets: Tensor,
+    loss: ForgetLoss = divergence,
+    *,
+    at_once: int = _MOST_AT_ONCE,
 ) -> tuple[float, dict[str, Matrix]]:
     """The forget loss in nats, by default KL from `targets` (n, classes), and its gradient by each layer's matrix.
 
-    Under several ranks the batch is a rank's part, perhaps an empty one; loss and gradient are those of all parts.
+    Under several ranks the batch is a rank's part, perhaps an empty one; loss and gradient are those of all parts. A
+    backward pass has no more than `at_once` samples of a rank.
     """
     (size,) = peers.total_of(len(batch))
+    passes = max(1, -(-int(size) // (at_once * peers.count())))
 
     def weighted(own: Batch, wanted: Tensor) -> Tensor:
         return len(own) / size * loss(model, own, wanted)
 
-    return shared_gradients(model, layers, weighted, batch, targets)
+    value, parts = 0.0, list[dict[str, Matrix]]()
+    for own in torch.arange(len(batch)).tensor_split(passes):  # as many on every rank
+        here, found = shared_gradients(model, layers, weighted, batch if passes == 1 else batch[own], targets[own])
+        value, parts = value + here, [*parts, found]
+    return value, {x.name: joined([part[x.name] for part in parts]) for x in layers}
 
 
 class BudgetedStep(Step):

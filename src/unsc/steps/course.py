@@ -42,15 +42,23 @@ class Course:
         """The mean with one more direction; `steps` is what the curvature makes of the `gradients` of a batch."""
         new = self._products(gradients, steps)
         if not (self.past and self._mean):
-            self._mean, self._costs, self._weight = dict(steps), new, 1 - self.past
-            return Heading(self._mean, new, new)
+            return self._begun(steps, new)
         old = self._products(gradients, self._mean)
         before = self.past * self._weight
-        self._weight = before + 1 - self.past
-        share = (1 - self.past) / self._weight
+        weight = before + 1 - self.past
+        share = (1 - self.past) / weight
+        gains = (1 - share) * old + share * new
+        if gains.sum() <= 0:
+            return self._begun(steps, new)  # the course leads uphill by now
+        self._weight = weight
         self._mean = {name: mixed(self._mean[name], steps[name], share) for name in self._mean}
         self._costs = (1 - share) ** 2 * self._costs + 2 * share * (1 - share) * old + share**2 * new
-        return Heading(self._mean, self._costs, (1 - share) * old + share * new)
+        return Heading(self._mean, self._costs, gains)
+
+    def _begun(self, steps: Mapping[str, Matrix], products: Tensor) -> Heading:
+        """A course of this direction alone, which costs what it gains."""
+        self._mean, self._costs, self._weight = dict(steps), products, 1 - self.past
+        return Heading(self._mean, products, products)
 
     def _products(self, gradients: Mapping[str, Matrix], directions: Mapping[str, Matrix]) -> Tensor:
         found = self.weights.total({x.name: dot(gradients[x.name], directions[x.name]) for x in self.layers})

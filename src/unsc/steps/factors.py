@@ -67,14 +67,12 @@ def mixed(one: Matrix, other: Matrix, share: float) -> Tensor:
 
 def joined(parts: Sequence[Matrix]) -> Matrix:
     """The sum of some matrices."""
+    if len(parts) == 1:
+        return parts[0]
     thin = [x for x in parts if isinstance(x, LowRank)]
     if len(thin) < len(parts):
         return torch.stack([dense(x) for x in parts]).sum(dim=0)
     return LowRank(torch.cat([x.left for x in thin], dim=2), torch.cat([x.right for x in thin], dim=1))
-
-
-def scaled(matrix: Matrix, factor: float) -> Matrix:
-    return LowRank(matrix.left * factor, matrix.right) if isinstance(matrix, LowRank) else matrix * factor
 
 
 @torch.no_grad()
