@@ -40,7 +40,7 @@ def hidden(model: nn.Module, x: Tensor) -> Tensor:
 def margin(mass: float) -> Tensor:
     """What a run for the class that ends at this mass adds to the outputs."""
     task: Any = SimpleNamespace(
-        request=Request.for_classes([FORGOTTEN], 6), aims=SimpleNamespace(goal=Gone(mass), fit=torch.zeros(1, 6))
+        request=Request.for_classes([FORGOTTEN], 6), aims=SimpleNamespace(goal=Gone(mass), check=torch.zeros(1, 6))
     )
     return Beyond.enough(task).raised
 
