@@ -66,8 +66,8 @@ class BudgetedRule(StepRule[RetainedCurvature]):
     """Nats of retained prediction change that each step may cost; targets may have a pace that multiplies it."""
     hidden: float = 0.0
     """How strongly forgotten samples are also pulled to the hidden features of the retained samples most like them, in
-    nats for each variance of those features. 0 is fastest; 1 leaves less of a class in the features, in about twice as
-    many steps."""
+    nats for each variance of those features. 0 is fastest; 1 leaves less of a class in the features, and each step
+    does more work."""
 
     def __post_init__(self) -> None:
         require("budget", self.budget, "a number above 0", is_number(self.budget) and self.budget > 0)
