@@ -42,7 +42,7 @@ class Expected(TargetRule):
     # All records at once have no noise of batches: few long steps, with a memory, get there.
     batches: ClassVar[int] = 1
     most: ClassVar[int] = 512
-    pace: ClassVar[float] = 8.0
+    pace: ClassVar[float] = 4.0
     momentum: ClassVar[float] = 0.5
 
     stop_kl: float = 0.01
