@@ -59,7 +59,7 @@ def look_around(
     if validation is not None:
         unseen = read_validation(
             validation,
-            records=len(request.records),
+            records=len(request.records or ()),
             known=set(prints),
             num_classes=request.num_classes,
             seed=options.seed,

@@ -130,7 +130,7 @@ def forget_gradients_of_many(
 ) -> tuple[float, dict[str, Tensor]]:
     """The same with no more than 128 samples of a rank in memory at once."""
     (size,) = peers.total_of(len(batch))
-    pieces = -(-size // (_MOST_AT_ONCE * peers.count()))
+    pieces = math.ceil(size / (_MOST_AT_ONCE * peers.count()))
     if pieces <= 1:
         return forget_gradients(model, layers, batch, targets, loss)
     value, total = 0.0, dict.fromkeys((x.name for x in layers), torch.zeros(()))
