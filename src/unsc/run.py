@@ -142,8 +142,8 @@ def carry_out(
     watch = Watch(original, samples.retain_check, request.kept)
     rule = find_targets(options.targets, request.kind)
     first = first_margins(history)
-    judged = {"stop_mass": options.stop_mass, "seed": options.seed}
-    aims = make_aims(original, request, samples, rule, unseen_margins=first, **judged)
+    mass, seed = options.stop_mass, options.seed
+    aims = make_aims(original, request, samples, rule, unseen_margins=first, stop_mass=mass, seed=seed)
     task = Task(original, layers, request, samples, watch, aims, options.seed, options.chunk_bytes)
     guide = make_guide(task)
     guide.check(request, samples.forget_fit.labels)
