@@ -37,7 +37,7 @@ from unsc.steps import Guide, Step
 from unsc.steps.held import figures_of
 from unsc.targets import Scores, find_targets, margins, scores_of
 from unsc.task import MOST_CHECKED_OF_CLASS, Samples, Task, draw_retained, make_aims, read_forgotten, split_forgotten
-from unsc.verdict import judge, judge_records, was_known
+from unsc.verdict import Status, judge, judge_records, was_known
 from unsc.watch import Watch, drift
 from unsc.wrappers import unwrapped, without_wrappers
 
@@ -143,9 +143,8 @@ def carry_out(
     watch = Watch(original, samples.retain_check, request.kept)
     rule = find_targets(options.targets, request.kind)
     first = first_margins(history)
-    aims = make_aims(
-        original, request, samples, rule, unseen_margins=first, stop_mass=options.stop_mass, seed=options.seed
-    )
+    mass, seed = options.stop_mass, options.seed
+    aims = make_aims(original, request, samples, rule, unseen_margins=first, stop_mass=mass, seed=seed)
     task = Task(original, layers, request, samples, watch, aims, options.seed, options.chunk_bytes)
     guide = make_guide(task)
     guide.check(request, samples.forget_fit.labels)
@@ -161,9 +160,7 @@ def carry_out(
         outcome, result = replace(outcome, stopped="undone"), _edited(inner, working, ())
         final, reached = original, aims.scores
     metrics = _measure(task, final, reached, outcome, step, guide, options.step.name, reference, began)
-    size = len(samples.forget_fit)
-    past = Past.now(request, size, metrics.status, options.to_dict())
-    past = replace(past, unseen_margins=first or _spread_margins(aims.unseen))
+    past = _past(request, len(samples.forget_fit), metrics.status, options, first or _spread_margins(aims.unseen))
     lost = tuple(sorted({*request.gone, *gone_by([past])}))
     dropped = None
     if head is not None and options.drop_outputs and set(request.classes) <= set(lost):
@@ -184,6 +181,12 @@ def _working(
     if is_sharded(original) and not options.step.in_shards:
         return working_copy(unwrapped(model).inner, logits=logits)
     return original
+
+
+def _past(
+    request: Request, size: int, status: Status, options: CompletedOptions, unseen_margins: tuple[float, ...]
+) -> Past:
+    return replace(Past.now(request, size, status, options.to_dict()), unseen_margins=unseen_margins)
 
 
 def _spread_margins(unseen: Scores) -> tuple[float, ...]:

@@ -35,7 +35,7 @@ hundredths of its spread, whatever the number of classes."""
 MOST_CHECKED_OF_CLASS = 64
 _PROBED = 4
 """Samples that show how a network takes them."""
-_READ = 512
+_READ = 1024
 """Retained samples that a read-out of the network's layers is fitted on."""
 
 

@@ -14,8 +14,8 @@ from unsc.duplicates import all_fingerprints
 from unsc.errors import InvalidData, listing
 from unsc.targets.records import FEWEST
 
-_LEAST, _MOST, _EACH = 512, 1024, 2
-"""Samples that are drawn of a large set: two for each record, since then most of what chance does to a comparison is
+_LEAST, _MOST, _EACH = 512, 1024, 4
+"""Samples that are drawn of a large set: four for each record, since then most of what chance does to a comparison is
 done by the records, but so many at least and at most."""
 _BATCH = 64
 

@@ -73,5 +73,5 @@ def _reference(problem: Problem) -> Reference:
     if not problem.gives("validation"):
         return NO_REFERENCE
     source = as_source(problem.validation, problem.model)
-    asked = {"records": size_of(problem.forget), "num_classes": problem.num_classes, "seed": problem.seed}
-    return Reference(read_validation(source, known=(), **asked))
+    count, seed = size_of(problem.forget), problem.seed
+    return Reference(read_validation(source, records=count, known=(), num_classes=problem.num_classes, seed=seed))

@@ -42,7 +42,7 @@ class Expected(TargetRule):
     # All records at once have no noise of batches: few long steps, with a memory, get there.
     batches: ClassVar[int] = 1
     most: ClassVar[int | None] = 512
-    pace: ClassVar[float] = 8.0
+    pace: ClassVar[float] = 4.0
 
     stop_kl: float = 0.01
     """Mean distance from the targets, in nats, at which records are forgotten in any case."""

@@ -39,10 +39,10 @@ class Evidence:
     """Of the original network, on samples that it was not trained on; empty if there are none."""
     readout: Readout | None = None
     """What a read-out of one of its layers says of all three; None if there is none that can be used."""
-    unseen_margins: Tensor = field(default_factory=lambda: torch.empty(0))
-    """Of unseen samples by the first network of a sequence of requests, (k,); empty if this is the first."""
     new_labels: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
     """The labels that records should have had, (n,); empty if nobody says."""
+    unseen_margins: Tensor = field(default_factory=lambda: torch.empty(0))
+    """Of unseen samples by the first network of a sequence of requests, (k,); empty if this is the first."""
 
 
 @dataclass(frozen=True)
