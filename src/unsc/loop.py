@@ -27,6 +27,7 @@ Stopped: TypeAlias = Literal["forgotten", "passes", "kl", "nan", "undone"]
 """The stopping rule was met; the cap was reached; retained predictions moved too far; outputs are not finite; or little
 was gained for what it cost, and the original came back."""
 
+
 @dataclass(frozen=True)
 class Schedule:
     """How long to go on."""
