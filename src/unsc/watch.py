@@ -28,7 +28,7 @@ _UNCERTAINTY = 0.1
 """Softened predictions p have a mean of `1 - sum p**2` of at least this."""
 
 
-_DRIFT_SAMPLES, _DRIFT_ROWS = 128, 4096
+_DRIFT_SAMPLES, _DRIFT_ROWS = 256, 4096
 """Samples that drift is measured on, and how many rows of each layer are drawn from a batch of them."""
 _SURE = 3.0
 """A mean that is this many standard errors away from a limit is on its own side of it."""
@@ -183,7 +183,7 @@ def drift(
     """How far each layer's outputs moved on retained rows (Theorem 1, measured), relative to their size.
 
     `||R (W - W0).T|| / ||R W0.T||` in Frobenius norm, with R the rows that `retained` has in the original network: its
-    first batches, 128 samples at least, and of many rows some drawn evenly, since a ratio of sums is steady early.
+    first batches, 256 samples at least, and of many rows some drawn evenly, since a ratio of sums is steady early.
     """
     layers = tuple(layers)
     before, after = Weights(original, layers), Weights(model, layers)

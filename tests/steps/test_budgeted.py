@@ -18,7 +18,7 @@ from unsc.layers import find_layers
 from unsc.request import Request
 from unsc.steps.budgeted import BudgetedStep, forget_gradients
 from unsc.steps.curvature import LayerCurvature, RetainedCurvature
-from unsc.steps.factors import dense
+from unsc.steps.factors import dense, dot
 from unsc.targets import pseudo_labels
 from unsc.watch import Watch
 
@@ -90,6 +90,19 @@ def test_no_step_moves_retained_predictions_beyond_its_bound(
     assert forget_gradients(model, step.layers, batch, targets)[0] < loss
 
 
+def test_a_step_far_off_its_prediction_is_taken_back(
+    digits: Split, digits_model: nn.Module, curvature: RetainedCurvature
+) -> None:
+    """Where nothing measures how layers add up, the look after each step alone holds a wrong curvature to its bound."""
+    batch, targets, watch = parts(digits, digits_model)
+    model = copy.deepcopy(digits_model)
+    step = BudgetedStep(model, find_layers(model).layers, scaled(curvature, 1e-6), watch, budget=BUDGET)
+    step._next_measurement = 1 << 30
+    step(batch, targets)
+    assert step.taken_back > 0
+    assert 0 < math.sqrt(watch.kl(model)) <= 2 * math.sqrt(BUDGET) + 1e-6
+
+
 @pytest.mark.parametrize("factor", [1e-6, 1e3])
 def test_a_wrong_curvature_is_put_right(
     digits: Split, digits_model: nn.Module, curvature: RetainedCurvature, factor: float
@@ -120,8 +133,8 @@ def test_a_step_as_long_as_a_wrong_curvature_says_ruins_the_network(
     wrong, ruined = scaled(curvature, 1e-6), copy.deepcopy(digits_model)
     layers = find_layers(ruined).layers
     _, gradients = forget_gradients(ruined, layers, batch, targets)
-    steps = {name: wrong.layers[name].solve(g) for name, g in gradients.items()}
-    length = math.sqrt(2 * BUDGET / sum((gradients[n] * s).sum().item() for n, s in steps.items()))
+    steps = {name: wrong.layers[name].solve(dense(g)) for name, g in gradients.items()}
+    length = math.sqrt(2 * BUDGET / sum(dot(gradients[n], s) for n, s in steps.items()))
     named = dict(ruined.named_parameters())
     for layer in layers:
         layer.write(layer.matrix(named) - length * steps[layer.name], named)

@@ -179,7 +179,7 @@ def best_damping(
     return best, best_worth
 
 
-def choose_damping(curvature: LayerCurvature, gradient: Tensor, held_out: Moment, samples: int) -> LayerCurvature:
+def choose_damping(curvature: LayerCurvature, gradient: Matrix, held_out: Moment, samples: int) -> LayerCurvature:
     """The curvature of `best_damping`."""
     return best_damping(curvature, gradient, held_out, samples)[0]
 
