@@ -101,13 +101,8 @@ def test_a_row_that_the_longest_preset_lacks_is_of_a_shorter_one_with_its_origin
     """And the paper's step of a longer preset is preferred to that of a shorter one's ablation."""
     short = [made("original", 95.0, 91), made("salun", 75.0, 0), made("original", 95.0, 91, table="ablation")]
     short += [made(ABLATION["V"].method, 90.0, 0, table="ablation", passes=25)]
-    longer = [
-        made(*row, data="svhn@long", epochs=10, **more)
-        for row, more in (
-            (("original", 96.0, 90), {}),
-            (("unsc_paper", 96.5, 0), {"passes": 15}),
-        )
-    ]
+    where: dict[str, Any] = {"data": "svhn@long", "epochs": 10}
+    longer = [made("original", 96.0, 90, **where), made("unsc_paper", 96.5, 0, passes=15, **where)]
     rows = {c.row: c for c in claims([*short, *longer]) if c.found and c.table == "table1"}
     assert rows["salun"].gain.mean == -20 and rows["salun"].cells()[3] == "n = 1"
     assert rows["unsc_paper"].gain.mean == 0.5
