@@ -109,6 +109,14 @@ def test_a_row_that_the_longest_preset_lacks_is_of_a_shorter_one_with_its_origin
     assert rows["unsc_paper"].cells()[3] == "`long`, n = 1, 15 passes over all samples"
 
 
+def test_a_network_that_was_not_retrained_has_its_rows_too() -> None:
+    """The smallest of several numbers of classes is the request of the first table; larger ones are not."""
+    where: dict[str, Any] = {"data": "svhn@long", "epochs": 10, "table": "several"}
+    made_of = [made(method, 96.0, 1, classes=n, **where) for method in ("original", "unsc_paper") for n in (1, 2)]
+    (row,) = [c for c in claims(made_of) if c.found and c.table == "table1" and c.row == "unsc_paper"]
+    assert [r.classes for r in (*row.found, *row.originals)] == [(0,), (0,)] and row.cells()[3] == "`long`, n = 1"
+
+
 @pytest.mark.skipif(not (ROOT / "results").exists(), reason="results are not part of this copy")
 def test_the_committed_results_give_the_committed_page(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "results", tmp_path / "results", ignore=shutil.ignore_patterns("*.png", "*.safetensors"))

@@ -133,8 +133,8 @@ def _claim(
     original = row(table, data, *where[:-1], "I" if table == "ablation" else ORIGINAL)
     paper = original if where[-1] == ORIGINAL else row(table, data, *where)
     own = _longest(own)
-    places = {(result.table, result.data) for result in own}
-    beside = [result for result in _of(of_data, ORIGINAL) if (result.table, result.data) in places]
+    requests = {(result.table, result.data, result.classes) for result in own}
+    beside = [result for result in _of(of_data, ORIGINAL) if (result.table, result.data, result.classes) in requests]
     return Claim(table, data, words, paper, original, own, beside)
 
 
@@ -145,9 +145,15 @@ def _results(found: Sequence[Result], table: str, method: str) -> list[Result]:
     if method == "unsc_paper":
         by_text = [r for name in ABLATION["V"].names for r in _of(found, name) if r.table == "ablation"]
         longest = {result.data for result in _longest(by_text + _of(found, method))}
-        if own := [result for result in by_text if result.data in longest]:
-            return own
-    return [result for result in _of(found, method) if result.table == table]
+        if text := [result for result in by_text if result.data in longest]:
+            return text
+    own = [result for result in _of(found, method) if result.table == table]
+    if table == "table1":  # the same request, of a preset whose network has not been retrained
+        places = {result.data for result in own}
+        least = min((len(result.classes) for result in found if result.table == "several"), default=0)
+        same = [r for r in _of(found, method) if r.table == "several" and len(r.classes) == least]
+        own += [result for result in same if result.data not in places]
+    return own
 
 
 def _mean(found: Sequence[Result], metric: str) -> Summary:
