@@ -86,12 +86,35 @@ def test_the_papers_method_is_shown_with_its_own_settings() -> None:
     short = [made("original", 95.5, 91), made("unsc_paper", 95.5, 50, passes=8, samples=1000)]
     (row,) = [c for c in claims(short) if c.found and c.row == "unsc_paper"]
     assert row.cells()[3] == "n = 1, 8 passes over 1,000 samples" and row.verdict() == "not reproduced: forgets less"
-    whole = [made("original", 95.5, 91, table="ablation"), made(ABLATION["V"][0], 95.7, 0, table="ablation", passes=25)]
+    whole = [
+        made("original", 95.5, 91, table="ablation"),
+        made(ABLATION["V"].method, 95.7, 0, table="ablation", passes=25),
+    ]
     (row,) = [c for c in claims([*short, *whole]) if c.found and c.row == "unsc_paper"]
     assert row.cells()[3] == "n = 1, 25 passes over all samples" and row.verdict() == "reproduced"
     longer = [made("original", 70, 60, data="svhn@paper", epochs=200)]
     (row,) = [c for c in claims([*short, *longer]) if c.found and c.row == "original"]
-    assert row.cells()[2] == "70.0 / 60.0"
+    assert row.cells()[2:4] == ("70.0 / 60.0", "`paper`, n = 1")
+
+
+def test_a_row_that_the_longest_preset_lacks_is_of_a_shorter_one_with_its_original() -> None:
+    """And the paper's step of a longer preset is preferred to that of a shorter one's ablation."""
+    short = [made("original", 95.0, 91), made("salun", 75.0, 0), made("original", 95.0, 91, table="ablation")]
+    short += [made(ABLATION["V"].method, 90.0, 0, table="ablation", passes=25)]
+    where: dict[str, Any] = {"data": "svhn@long", "epochs": 10}
+    longer = [made("original", 96.0, 90, **where), made("unsc_paper", 96.5, 0, passes=15, **where)]
+    rows = {c.row: c for c in claims([*short, *longer]) if c.found and c.table == "table1"}
+    assert rows["salun"].gain.mean == -20 and rows["salun"].cells()[3] == "n = 1"
+    assert rows["unsc_paper"].gain.mean == 0.5
+    assert rows["unsc_paper"].cells()[3] == "`long`, n = 1, 15 passes over all samples"
+
+
+def test_a_network_that_was_not_retrained_has_its_rows_too() -> None:
+    """The smallest of several numbers of classes is the request of the first table; larger ones are not."""
+    where: dict[str, Any] = {"data": "svhn@long", "epochs": 10, "table": "several"}
+    made_of = [made(method, 96.0, 1, classes=n, **where) for method in ("original", "unsc_paper") for n in (1, 2)]
+    (row,) = [c for c in claims(made_of) if c.found and c.table == "table1" and c.row == "unsc_paper"]
+    assert [r.classes for r in (*row.found, *row.originals)] == [(0,), (0,)] and row.cells()[3] == "`long`, n = 1"
 
 
 @pytest.mark.skipif(not (ROOT / "results").exists(), reason="results are not part of this copy")

@@ -78,7 +78,31 @@ def test_methods_can_be_left_for_later() -> None:
 def test_long_gives_every_forgotten_sample() -> None:
     (short,), (long,) = (experiments("table1", "cifar-10", preset=preset) for preset in ("cpu", "long"))
     assert (short.config.forget_samples, long.config.forget_samples) == (1000, None)
-    assert long.config.retain_samples == 5000 and dict(long.config.settings)["unsc_paper.max_passes"] == 25
+    assert long.config.retain_samples == 5000
+
+
+@pytest.mark.parametrize(
+    ("data", "lr", "passes"), [("svhn", 0.03, 15), ("cifar-10", 0.04, 25), ("cifar-100", 0.04, 25)]
+)
+def test_long_gives_the_papers_step_what_its_text_says(data: str, lr: float, passes: int) -> None:
+    """By the paper's table of details. Nothing is left to choose, so that row V of the ablation is a row of table 1."""
+    (table,), (ablation,) = (experiments(name, data, preset="long") for name in ("table1", "ablation"))
+    given = {name.partition(".")[2]: v for name, v in table.config.settings if name.startswith("unsc_paper.")}
+    assert given == {"lr": lr, "max_passes": passes, "energy": 0.97, "merge_energy": 0.99}
+    assert set(find("unsc_paper").search) <= set(given)
+    assert ablation.config.methods == ("retrain", "relabel", "unsc_paper[targets=random]", "unsc_paper", "unsc")
+    assert ablation.config.fixed() == table.config.fixed()
+
+
+def test_several_classes_get_fewer_passes_of_the_papers_step() -> None:
+    """The smallest number of them gets the paper's."""
+
+    def passes(preset: str) -> list[int]:
+        return [
+            dict(e.config.settings)["unsc_paper.max_passes"] for e in experiments("several", "cifar-100", preset=preset)
+        ]
+
+    assert passes("long") == [25, 4, 3, 2, 2] and passes("cpu") == [8] * 5  # `cpu` gives 1,000 samples in all cases
 
 
 def test_the_ablation_is_part_of_the_comparison_of_table_1() -> None:
@@ -90,7 +114,7 @@ def test_the_ablation_is_part_of_the_comparison_of_table_1() -> None:
 
 def test_every_name_is_known() -> None:
     assert set(METRICS) <= set(metrics())
-    assert all(find(name) for row, (name, _) in ABLATION.items() if row != "I")
+    assert all(find(name) for number, row in ABLATION.items() if number != "I" for name in row.names)
     for wrong in (("table2", "svhn", "cpu"), ("table1", "mnist", "cpu"), ("table1", "svhn", "gpu")):
         with pytest.raises(InvalidRequest, match="there is no"):
             experiments(wrong[0], wrong[1], preset=wrong[2])

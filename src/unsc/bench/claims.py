@@ -82,6 +82,8 @@ class Claim:
         retain, forget = _mean(self.found, "retain_test_acc"), _mean(self.found, "forget_test_acc")
         first = self.found[0]
         about = [f"n = {len(self.found)}"]
+        if (preset := parse_name(first.data)[1]) is not None:
+            about.insert(0, f"`{preset}`")
         if (passes := first.content["settings"].get("max_passes")) is not None:
             most = first.config.get("forget_samples")
             about.append(f"{passes} passes over {f'{most:,}' if most else 'all'} samples")
@@ -93,13 +95,12 @@ class Claim:
 def claims(found: Sequence[Result]) -> Iterator[Claim]:
     """All rows of the paper's tables, but for those that it prints twice."""
     for data in data_sets():
-        of_data = _longest([result for result in found if parse_name(result.data)[0] == data])
+        of_data = [result for result in found if parse_name(result.data)[0] == data]
         for method in keys("table1", data):
             yield _claim("table1", data, (method,), method, of_data, _results(of_data, "table1", method))
         for number in ("III", "IV"):  # I, II and V are rows of the other table
-            method, words = ABLATION[number]
-            own = _results(of_data, "ablation", method)
-            yield _claim("ablation", data, (number,), f"{number}, {words}", of_data, own)
+            own = [r for name in ABLATION[number].names for r in _results(of_data, "ablation", name)]
+            yield _claim("ablation", data, (number,), f"{number}, {ABLATION[number].about}", of_data, own)
         first = keys("multiclass", data)[0]
         for count in keys("multiclass", data):
             for method in keys("multiclass", data, count):
@@ -131,17 +132,28 @@ def _claim(
 ) -> Claim:
     original = row(table, data, *where[:-1], "I" if table == "ablation" else ORIGINAL)
     paper = original if where[-1] == ORIGINAL else row(table, data, *where)
-    tables = {result.table for result in own}
-    return Claim(table, data, words, paper, original, own, [r for r in _of(of_data, ORIGINAL) if r.table in tables])
+    own = _longest(own)
+    requests = {(result.table, result.data, result.classes) for result in own}
+    beside = [result for result in _of(of_data, ORIGINAL) if (result.table, result.data, result.classes) in requests]
+    return Claim(table, data, words, paper, original, own, beside)
 
 
 def _results(found: Sequence[Result], table: str, method: str) -> list[Result]:
     """The results of a row. The paper's method has its own settings in the ablation, and is looked for there first."""
     if table == "multiclass":
         return [result for result in _of(found, method) if result.table in ("multiclass", "several")]
-    if method == "unsc_paper" and (own := [r for r in _of(found, ABLATION["V"][0]) if r.table == "ablation"]):
-        return own
-    return [result for result in _of(found, method) if result.table == table]
+    if method == "unsc_paper":
+        by_text = [r for name in ABLATION["V"].names for r in _of(found, name) if r.table == "ablation"]
+        longest = {result.data for result in _longest(by_text + _of(found, method))}
+        if text := [result for result in by_text if result.data in longest]:
+            return text
+    own = [result for result in _of(found, method) if result.table == table]
+    if table == "table1":  # the same request, of a preset whose network has not been retrained
+        places = {result.data for result in own}
+        least = min((len(result.classes) for result in found if result.table == "several"), default=0)
+        same = [r for r in _of(found, method) if r.table == "several" and len(r.classes) == least]
+        own += [result for result in same if result.data not in places]
+    return own
 
 
 def _mean(found: Sequence[Result], metric: str) -> Summary:
@@ -153,11 +165,9 @@ def _of(found: Sequence[Result], method: str) -> list[Result]:
 
 
 def _longest(found: Sequence[Result]) -> list[Result]:
-    """Of each table the results of the preset that was trained for most epochs."""
-    most: dict[str, int] = {}
-    for result in found:
-        most[result.table] = max(most.get(result.table, 0), result.content["protocol"]["epochs"])
-    return [result for result in found if result.content["protocol"]["epochs"] == most[result.table]]
+    """Those of the preset that was trained for most epochs."""
+    epochs = {result.data: result.content["protocol"]["epochs"] for result in found}
+    return [result for result in found if result.data == max(epochs, key=lambda data: epochs[data])]
 
 
 def _words(difference: float, most: float, more: str, less: str) -> str:

@@ -68,10 +68,10 @@ def ablation(data: str, found: Sequence[Result]) -> str:
     """Rows I to V, and ours."""
     chosen = [result for result in found if result.table == "ablation"]
     rows = []
-    for name, (method, words) in ABLATION.items():
-        of_row = [result for result in chosen if result.method == method]
+    for name, row in ABLATION.items():
+        of_row = [result for result in chosen if result.method in row.names]
         if of_row:
-            rows.append(_Row(f"{name}: {words}", of_row, ("ablation", _plain(data), name)))
+            rows.append(_Row(f"{name}: {row.about}", of_row, ("ablation", _plain(data), name)))
     return _table("Ablation", chosen, "row", rows) if rows else ""
 
 
@@ -179,7 +179,7 @@ def _remarks(found: Sequence[Result]) -> str:
     config = found[0].config
     limits = [f"{most} {what}" for what, key in _LIMITS.items() if (most := config.get(key))]
     given = [f"at most {' and '.join(limits)} training samples"] if limits else []
-    given += [f"`{name}={value}`" for name, value in config["settings"]]
+    given += [f"`{name}={', '.join(values)}`" for name, values in _settings(found).items()]
     diverged = sorted({f"{r.method}: {r.diverged}" for r in found if r.diverged})
     remarks = [
         f"Methods were given {', '.join(given)}." if given else "",
@@ -188,6 +188,15 @@ def _remarks(found: Sequence[Result]) -> str:
         said_of_versions(found),
     ]
     return "".join(f"\n\n{remark}" for remark in remarks if remark)
+
+
+def _settings(found: Sequence[Result]) -> dict[str, list[str]]:
+    """What was given instead of tuned, by name: all values, where they differ between experiments."""
+    values: dict[str, dict[str, None]] = {}
+    for result in found:
+        for name, value in result.config["settings"]:
+            values.setdefault(name, {})[str(value)] = None
+    return {name: list(of_name) for name, of_name in values.items()}
 
 
 def _setting(found: Sequence[Result]) -> str:

@@ -53,5 +53,6 @@ DATA.add(
             "long": long("allcnn", augmentation="crop-flip", width=0.5, epochs=20),
         },
         forget=(3, 5, 4, 7, 2),
+        paper_step={"lr": 0.04, "max_passes": 25},
     )
 )

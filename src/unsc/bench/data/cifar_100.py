@@ -53,5 +53,6 @@ DATA.add(
         },
         forget=tuple(torch.randperm(100, generator=torch.Generator().manual_seed(0))[:50].tolist()),
         at_once=10,
+        paper_step={"lr": 0.04, "max_passes": 25},
     )
 )

@@ -79,5 +79,6 @@ DATA.add(
             "cpu": cpu("alexnet", epochs=4, dropout=0.2),  # few epochs leave little to regularise
         },
         forget=(6, 2, 4, 0, 3),
+        paper_step={"lr": 5e-4, "max_passes": 15},
     )
 )

@@ -17,7 +17,7 @@ from unsc.bench.data.shared.image_data import DATA, ImageData
 from unsc.bench.data.shared.pixels import checked_labels, missing, normalised, unit
 from unsc.bench.data.shared.source import Published, Source
 from unsc.bench.data.shared.split import Split
-from unsc.bench.presets import cpu, paper
+from unsc.bench.presets import cpu, long, paper
 from unsc.errors import InvalidData
 from unsc.extras import need
 
@@ -77,7 +77,10 @@ DATA.add(
         presets={
             "paper": paper("vgg11", augmentation="crop"),
             "cpu": cpu("vgg11", augmentation="crop", width=0.25, epochs=8),
+            # Nothing is cropped, so that training samples are learned by heart and membership can be told.
+            "long": long("vgg11", width=0.25, epochs=10),
         },
         forget=(3, 5, 8, 1, 6),
+        paper_step={"lr": 0.03, "max_passes": 15},
     )
 )

@@ -25,11 +25,13 @@ class ImageData:
     source: Source | None = None
     """Where its files are published; None if it has none."""
     presets: Mapping[str, Preset] = field(default_factory=dict)
-    """By name: `cpu`, which is the usual one, and `paper`."""
+    """By name: `cpu`, which is the usual one, `paper`, and `long`, if there is one."""
     forget: tuple[int, ...] = ()
     """The classes to forget, in this order: the first `at_once`, or as many as an experiment asks for."""
     at_once: int = 1
     """How many classes are forgotten at once, at the least."""
+    paper_step: Mapping[str, float] = field(default_factory=dict)
+    """Settings of the paper's own step for this data set, by its table of details; empty if it has none there."""
     own_scenario: Callable[[], Scenario] | None = None
     """What methods are compared on, where that is not data, network and training of a preset."""
 
