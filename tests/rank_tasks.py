@@ -24,7 +24,7 @@ import torch.distributed as dist
 from blobs import blobs, learned
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader, Subset, TensorDataset
 
 import unsc
 from unsc import peers
@@ -40,6 +40,9 @@ class Failure:
 
     kind: str
     message: str
+
+
+KILLED = Failure("killed", "")
 
 
 class Hangs(Exception):
@@ -61,8 +64,13 @@ def run_ranks(tasks: Sequence[Task], count: int, folder: Path) -> dict[str, list
         ranks[r].join()
     if hanging:
         raise Hangs(f"ranks {hanging} of {count} are still at work after {LIMIT} s")
-    found = [pickle.loads((folder / f"{r}").read_bytes()) for r in range(count)]
-    return {task.__name__: [own[task.__name__] for own in found] for task in tasks}
+    found = [_read(folder / f"{r}") for r in range(count)]
+    return {task.__name__: [own.get(task.__name__, KILLED) for own in found] for task in tasks}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a rank wrote, which is nothing if it was killed."""
+    return pickle.loads(path.read_bytes()) if path.exists() else {}
 
 
 def _rank(tasks: Sequence[Task], rank: int, count: int, folder: Path) -> None:
@@ -85,6 +93,7 @@ def _rank(tasks: Sequence[Task], rank: int, count: int, folder: Path) -> None:
 
 
 DATA = blobs(120)
+INPUTS = DATA.tensors[0].double()
 
 
 @cache
@@ -103,15 +112,15 @@ def model() -> nn.Module:
     return copy.deepcopy(_model())
 
 
-def outputs(network: nn.Module) -> Tensor:
+def outputs(network: nn.Module, inputs: Tensor = INPUTS) -> Tensor:
     with torch.no_grad():
-        return network(DATA.tensors[0].double())
+        return network(inputs)
 
 
-def report(result: unsc.Forgotten) -> dict[str, Any]:
+def report(result: unsc.Forgotten, inputs: Tensor = INPUTS) -> dict[str, Any]:
     """What must be the same whoever does the work."""
     return {
-        "outputs": outputs(result.model),
+        "outputs": outputs(result.model, inputs),
         "steps": result.metrics.steps,
         "stopped": result.metrics.stopped,
         "retained_kl": result.metrics.retained_kl,
@@ -152,7 +161,7 @@ def forgets_records(folder: Path) -> dict[str, Any]:
 
 
 def forgets_records_by_the_papers_step(folder: Path) -> dict[str, Any]:
-    how = {"step": "paper", "energy": 0.8, "merge_energy": 0.8, "max_passes": 2}
+    how = {"step": "paper", "energy": 0.8, "merge_energy": 0.8, "max_passes": 2, "lr": 0.01, "least_gain": 0.0}
     return report(unsc.forget(model(), DATA, indices=[3, 5, 130, 250, 251], **how))
 
 
@@ -174,21 +183,6 @@ def collects_moments(folder: Path) -> dict[str, Any]:
 def takes_a_distributed_model(folder: Path) -> tuple[str, dict[str, Any]]:
     result = unsc.forget(DistributedDataParallel(model()), DATA, classes=[3], samples_per_class=60)
     return type(result.model).__name__, report(result)
-
-
-def takes_a_sharded_model(folder: Path) -> tuple[dict[str, Any], list[tuple[int, ...]], bool]:
-    """The report, the shapes of this rank's shards, and whether they are sharded as before."""
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-
-    network, mesh = model(), init_device_mesh("cpu", (dist.get_world_size(),))
-    fully_shard(network[0], mesh=mesh)  # type: ignore[index]
-    fully_shard(network, mesh=mesh)
-    before = outputs(network)
-    result = unsc.forget(network, DATA, classes=[3], samples_per_class=60)
-    pairs = list(zip(network.parameters(), result.model.parameters(), strict=True))
-    alike = all(a.placements == b.placements for a, b in pairs) and torch.equal(before, outputs(network))  # type: ignore[attr-defined]
-    return report(result), [tuple(p.to_local().shape) for _, p in pairs], alike  # type: ignore[attr-defined]
 
 
 def one_rank_works_alone(folder: Path) -> float:
@@ -232,6 +226,39 @@ def other_classes_on_one_rank(folder: Path) -> None:
 
 def a_class_that_is_not_there_on_one_rank(folder: Path) -> None:
     unsc.forget(model(), DATA, classes=[9 if dist.get_rank() == 1 else 3])
+
+
+def other_options_on_one_rank(folder: Path) -> None:
+    unsc.forget(model(), DATA, classes=[3], seed=dist.get_rank())
+
+
+def other_labels_on_one_rank(folder: Path) -> None:
+    labels = DATA.tensors[1].clone()
+    labels[0] = dist.get_rank()
+    unsc.forget(model(), TensorDataset(DATA.tensors[0], labels), classes=[3])
+
+
+def an_empty_loader_on_one_rank(folder: Path) -> None:
+    network, gone = model(), part_of(of(3))
+    check = part_of(of(1)) if dist.get_rank() == 0 else DataLoader(Subset(DATA, []))
+    unsc.retained_curvature(network, part_of(of(0)), check=check, forgotten=gone, forget=[3])
+
+
+def a_rank_is_killed(folder: Path) -> None:
+    """While it reads a sample; the others are at work, or wait for it."""
+
+    class Deadly(torch.utils.data.Dataset):
+        targets = DATA.tensors[1].tolist()
+
+        def __len__(self) -> int:
+            return len(DATA)
+
+        def __getitem__(self, i: int) -> Any:
+            if dist.get_rank() == 1 and i > 20:
+                os._exit(1)
+            return DATA[i]
+
+    unsc.forget(model(), Deadly(), classes=[3])
 
 
 def no_data_on_one_rank(folder: Path) -> None:
@@ -298,7 +325,10 @@ FAILING = {
     another_model_on_one_rank: "the ranks disagree on the model",
     other_classes_on_one_rank: "the ranks disagree on what is to be forgotten",
     a_class_that_is_not_there_on_one_rank: "the model has no class 9",
+    other_options_on_one_rank: "the ranks disagree on the options",
+    other_labels_on_one_rank: "the ranks disagree on the labels",
     no_data_on_one_rank: "gave no sample on rank 1",
+    an_empty_loader_on_one_rank: "the loader check gave no sample on rank 1",
     the_same_data_on_every_rank: "the same 120 samples",
     a_broken_sample_that_one_rank_reads: "the disk is gone",
 }
@@ -306,7 +336,6 @@ FAILING = {
 OTHERS = (
     collects_moments,
     takes_a_distributed_model,
-    takes_a_sharded_model,
     one_rank_works_alone,
     ranks_draw_the_same,
     memory_runs_out_on_one_rank,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from unsc.batches import Batch
 from unsc.looks import Known, Look, look_until
-from unsc.targets import Goal, Gone, Near
+from unsc.targets import Goal, Gone, Near, Unnoticed
 
 
 class Given(nn.Module):
@@ -62,6 +62,31 @@ def test_a_look_that_ends_early_decides_what_all_samples_decide(shift: float, go
 def test_nan_is_never_there() -> None:
     logits = torch.full((3, 2), torch.nan)
     look = Look.of(logits, torch.tensor([[True, False]] * 3), torch.full((3, 2), 0.5))
-    for goal in (Gone(1.0), Near(1.0)):
+    for goal in (Gone(1.0), Near(1.0), Unnoticed(1.0)):
         assert not goal.reached(look)
         assert goal.refuted(look, 3)
+
+
+def moved(n: int, higher: float, distance: float) -> Look:
+    """At n records whose label has a probability that is `higher` than it should be, at places from 0 to 1."""
+    wanted = (torch.arange(n) + 0.5) / n
+    return Look(torch.ones(n).bool(), wanted + higher, torch.full((n,), distance), wanted)
+
+
+@pytest.mark.parametrize("n", [30, 300, 3000])
+def test_records_are_unnoticed_within_the_error_of_an_attack_on_so_many(n: int) -> None:
+    """Places that are higher by a small h have an AUC of 0.5 + h against what they should be."""
+    seen = (12 * n) ** -0.5
+    assert Unnoticed(0.01).reached(moved(n, 0.8 * seen, 0.03))
+    assert not Unnoticed(0.01).reached(moved(n, 1.3 * seen, 0.03))
+    assert Unnoticed(0.01).reached(moved(n, -0.4, 0.03)), "less certain than they should be is no trace"
+    assert Unnoticed(0.01).reached(moved(n, 1.3 * seen, 0.009))
+    assert not Unnoticed(0.01).reached(moved(n, 0.0, 0.06))
+
+
+@pytest.mark.parametrize("distance", [0.005, 0.03, 0.06])
+def test_what_refutes_that_records_are_unnoticed_is_never_reached(distance: float) -> None:
+    """Some of the samples can refute it only if all of them do."""
+    whole, goal = moved(200, 0.0, distance), Unnoticed(0.01)
+    some = moved(199, 0.0, distance)
+    assert goal.refuted(some, 200) == (not goal.reached(whole))

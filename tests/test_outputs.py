@@ -69,7 +69,7 @@ def test_a_settled_output_has_the_mean_of_the_lowest_scores(model: nn.Module, po
 
 def test_a_head_without_bias(points: TensorDataset) -> None:
     model = learned(nn.Sequential(*list(network(6).children())[:-1], nn.Linear(24, 6, bias=False)), points)
-    result = unsc.forget(model, points, classes=[FORGOTTEN])
+    result = unsc.forget(model, points, classes=[FORGOTTEN], stop_mass=0.3)  # where it ends there is much to settle
     assert result.metrics.settled_mass is not None and result.metrics.settled_mass < result.metrics.forget_mass
 
 
@@ -77,11 +77,11 @@ def test_outputs_are_as_low_as_in_a_retrained_network(
     digits: Split, digits_model: nn.Module, digits_retrained: nn.Module
 ) -> None:
     """In nats of log-probability on forgotten test samples: far from where forgetting stops, near to retraining."""
-    result = unsc.forget(digits_model, digits.train, classes=[FORGOTTEN])
+    result = unsc.forget(digits_model, digits.train, classes=[FORGOTTEN], stop_mass=0.1)
     test = part(digits.test, digits.test.tensors[1] == FORGOTTEN)
     ours, reference = log_mass(result.model, test), log_mass(digits_retrained, test)
     assert result.metrics.settled_mass is not None and result.metrics.settled_mass < 1e-3 < result.metrics.forget_mass
-    assert abs(ours - reference) < 5 < abs(torch.tensor(result.metrics.forget_mass).log().item() - reference)
+    assert abs(ours - reference) < 6 < abs(torch.tensor(result.metrics.forget_mass).log().item() - reference)
 
 
 def test_what_is_not_forgotten_is_not_hidden(model: nn.Module, points: TensorDataset) -> None:

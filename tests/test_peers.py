@@ -83,14 +83,6 @@ def test_a_distributed_model_comes_back_as_one(results: Results, alone: Callable
         _same(found, alone(tasks.forgets_a_class))
 
 
-def test_sharded_weights_come_back_sharded(results: Results, alone: Callable[[tasks.Task], Any]) -> None:
-    for found in of_task(results, tasks.takes_a_sharded_model):
-        assert not isinstance(found, tasks.Failure), found
-        reported, shapes, alike = found
-        assert alike and shapes[0] == (32, 6)  # of 64 rows
-        _same(reported, alone(tasks.forgets_a_class))
-
-
 def test_one_rank_may_work_alone(results: Results) -> None:
     assert of_task(results, tasks.one_rank_works_alone)[0] < 50
 
@@ -121,6 +113,13 @@ def test_the_others_learn_which_rank_failed(results: Results) -> None:
     assert all("rank 1 failed" in f.message for f in found if f.kind == "RankFailed")
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_nobody_waits_for_a_rank_that_was_killed(count: int, tmp_path: Path) -> None:
+    first, killed, *others = tasks.run_ranks([tasks.a_rank_is_killed], count, tmp_path)["a_rank_is_killed"]
+    assert killed == tasks.KILLED
+    assert all(found.kind == "RankFailed" and "lost the others" in found.message for found in (first, *others))
+
+
 def test_ranks_are_in_step_after_errors(results: Results) -> None:
     found = of_task(results, tasks.everybody_is_well_after_all_that)
     assert found == [list(range(len(found)))] * len(found)
@@ -143,11 +142,14 @@ def test_work_is_shared_out_by_cost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MODULE = """
+import os
 import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
 def data():
+    if os.environ.get("RANK") == os.environ.get("BROKEN", "none"):
+        raise OSError("the disk is gone")
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(90) % 3
     return TensorDataset(torch.eye(3)[labels] * 3 + torch.rand(90, 3, generator=generator), labels)
@@ -164,10 +166,10 @@ def test_torchrun_shares_a_command(tmp_path: Path) -> None:
     source = Path(peers.__file__).parents[1]
     variables = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
 
-    def torchrun(*words: str) -> subprocess.CompletedProcess[str]:
+    def torchrun(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
         launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "unsc"]
         return subprocess.run(
-            [*launch, *words], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=300
+            [*launch, *words], cwd=tmp_path, env=variables | more, capture_output=True, text=True, timeout=300
         )
 
     wanted = [
@@ -187,5 +189,8 @@ def test_torchrun_shares_a_command(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)  # once, not by each rank
     assert (tmp_path / "out" / "model.safetensors").exists()
+    failed = torchrun("forget", *wanted[:-3], "--out", "other", BROKEN="1")
+    assert failed.returncode != 0 and "the disk is gone" in failed.stderr
+    assert not (tmp_path / "other").exists()
     refused = torchrun("methods")
     assert refused.returncode != 0 and "only forget shares its work" in refused.stderr

@@ -9,6 +9,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 from unsc.batches import Batch, HasSamples
 from unsc.errors import InvalidData
+from unsc.on_demand import picked
 from unsc.task import RetainFit, draw_retained, split_forgotten
 
 LABELS = torch.arange(90) % 3
@@ -100,3 +101,14 @@ def test_where_none_can_be_spared_all_samples_serve_for_both(size: int, share: f
 
 def _inputs(samples: HasSamples) -> list[int]:
     return samples[torch.arange(len(samples))].inputs.flatten().tolist()
+
+
+def test_picked_samples_are_not_copied() -> None:
+    """Those to learn from are most of those at hand: a copy would hold them twice. A part of a part is one as well."""
+    batch = Batch(torch.arange(12.0).view(6, 2), torch.arange(6))
+    some = picked(batch, torch.tensor([4, 1, 3]))
+    again = picked(some, torch.tensor([2, 0]))
+    assert [x.take.__self__ is batch for x in (some, again)] == [True, True]  # type: ignore[attr-defined]
+    assert some.labels.tolist() == [4, 1, 3] and again.labels.tolist() == [3, 4]
+    assert again[torch.tensor([1])].inputs.tolist() == [[8.0, 9.0]]
+    assert len(some[torch.tensor([], dtype=torch.long)]) == 0

@@ -80,9 +80,10 @@ def test_knowing_is_more_than_calling_everything_so() -> None:
     assert was_known(Request(3, (2,)), Known(40, 40), scores_of(by_first, retained))
 
 
-def look(hits: int, distance: float) -> Look:
-    """At 200 records, of which so many are classified as their label."""
-    return Look(torch.arange(200) < hits, torch.zeros(200), torch.full((200,), distance))
+def look(hits: int, distance: float, *, higher: float = 0.1) -> Look:
+    """At 200 records, so many of them classified as their label, whose probability is `higher` than it should be."""
+    wanted = torch.linspace(0.1, 0.8, 200)
+    return Look(torch.arange(200) < hits, wanted + higher, torch.full((200,), distance), wanted)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,9 @@ def look(hits: int, distance: float) -> Look:
     [
         (Unseen(), look(190, 0.5), look(150, 0.009), 0, "forgotten"),
         (Unseen(), look(190, 0.5), look(150, 0.011), 0, "not forgotten"),
+        (Unseen(), look(190, 0.5), look(150, 0.049, higher=0.01), 0, "forgotten"),
+        (Unseen(), look(190, 0.5), look(150, 0.051, higher=0.01), 0, "not forgotten"),
+        (Lowered(), look(190, 0.5), look(150, 0.02, higher=0.0), 0, "not forgotten"),
         (Unseen(), look(190, 0.5), look(0, 0.5), 0, "not forgotten"),
         (Unseen(), look(190, 0.5), look(150, 0.009), 1, "not forgotten"),
         (Unseen(), look(150, 0.009), look(150, 0.009), 0, "not known"),

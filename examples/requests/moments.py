@@ -35,7 +35,7 @@ from unsc.release.preparing import Preparation, plan_store
 from unsc.release.shares import Sums
 from unsc.release.statistics import Statistics
 from unsc.steps.curvature import RetainedCurvature
-from unsc.steps.together import Together, parts_of
+from unsc.steps.together import Together
 
 SALT, FORGOTTEN, WATCHED, RETAINED = "moments", 1000, 512, 256
 """Forgotten samples, watched samples, and retained samples of each class for the fresh guide, at most."""
@@ -94,7 +94,7 @@ def statistics(planned: Preparation, parts: Any) -> Statistics:
             total.fisher[name] += part.fisher[name]
         for what in total.samples:
             total.samples[what] += part.samples[what]
-    alone = Together.alone(len(parts_of(planned.layers)))
+    alone = Together.alone(len(planned.layers))
     return Statistics.of(total, planned.plan, planned.sharing.batch_size, planned.sharing.temperature, alone)
 
 

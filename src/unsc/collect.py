@@ -20,12 +20,13 @@ from unsc import peers
 from unsc.batches import Batch, pieces
 from unsc.datasets import by_class
 from unsc.errors import InvalidData
-from unsc.layers import Draw, Layer, observe
-from unsc.logits import check_logits, logits_of
+from unsc.layers import Correlations, Draw, Layer, Use, moment_of, observe
+from unsc.logits import check_logits, in_step, logits_of
 from unsc.memory import out_of_memory, ran_out
 from unsc.models import digest_of, editable_layers, working_copy
-from unsc.moments import Moment, Moments, precise
+from unsc.moments import Moment, Moments, of_nothing
 from unsc.progress import Advance, Progress, quiet
+from unsc.wrappers import unwrapped
 
 NOTHING = Draw(torch.zeros(0, dtype=torch.long), torch.zeros(0))
 """No row at all."""
@@ -79,12 +80,14 @@ def collect(
     cut smaller.
     """
     layers = tuple(layers)
-    moments = {x.name: Moment(x.groups, x.columns) for x in layers} if into is None else into
+    moments = of_nothing(layers) if into is None else into
     stream = _Stream(model, moments, rows)
-    with observe(model, layers, stream.receive, chunk_bytes=chunk_bytes, draw=stream.draw):
-        for batch in batches:
+    seen = observe(model, layers, stream.receive, chunk_bytes=chunk_bytes, draw=stream.draw, correlate=stream.correlate)
+    with seen:
+        for batch in in_step(model, batches):
             stream.forward(batch.for_model(model))
             advance()
+    stream.finish()
     return moments
 
 
@@ -98,6 +101,8 @@ class _Stream:
         """How often each layer was used in this forward pass."""
         self._received = Counter[str]()
         """How many of the uses were received before, in a pass over more samples that did not come to its end."""
+        self._correlated: dict[tuple[Layer, Use], Correlations] = {}
+        """What has been seen of layers whose rows are not made."""
 
     def draw(self, layer: Layer, count: int) -> Draw | None:
         self._calls[layer.name] += 1
@@ -107,6 +112,18 @@ class _Stream:
 
     def receive(self, layer: Layer, found: Tensor) -> None:
         self.moments[layer.name].update(found)
+
+    def correlate(self, layer: Layer, use: Use, found: Correlations) -> None:
+        if (layer, use) in self._correlated:
+            self._correlated[layer, use].add(found)
+        else:
+            self._correlated[layer, use] = found
+
+    def finish(self) -> None:
+        """Put what was seen without making rows into the moments."""
+        while self._correlated:
+            (layer, use), found = self._correlated.popitem()
+            self.moments[layer.name].include(moment_of(found, layer, use), found.count)
 
     def forward(self, batch: Batch, received: Counter[str] | None = None) -> None:
         """Pass a batch through the network, in halves if that takes too much memory."""
@@ -148,7 +165,7 @@ def collect_moments(
     the samples, and gets the moments of all.
     """
     peers.agree({"num_classes": num_classes, "the model": digest_of(model)})
-    model = working_copy(model)
+    model = working_copy(unwrapped(model).inner)  # ranks have other batches, and not equally many
     layers: tuple[Layer, ...] = ()
     frozen: dict[str, str] = {}
     collected: dict[int, dict[str, Moment]] = {}
@@ -162,7 +179,7 @@ def collect_moments(
                 )
             if not layers:
                 layers, frozen = editable_layers(model, batch)
-            into = collected.setdefault(label, precise(layers))
+            into = collected.setdefault(label, of_nothing(layers))
             collect(model, layers, [batch], into=into, chunk_bytes=chunk_bytes)
             samples[label] = samples.get(label, 0) + len(batch)
             for _ in range(len(batch)):

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from unsc.batches import Batch
-from unsc.layers import Layer, kind_of, own_parameters
+from unsc.layers import Layer, Weights, kind_of, own_parameters
 from unsc.logits import logits_of
 
 _FEW = 4
@@ -56,13 +56,16 @@ def coverage(model: nn.Module, layers: Iterable[Layer], batch: Batch) -> Coverag
 @torch.no_grad()
 def moved(before: nn.Module, after: nn.Module, layers: Iterable[Layer]) -> tuple[Layer, ...]:
     """The layers whose matrix differs between two copies of a network by more than rounding."""
-    old, new = dict(before.named_parameters()), dict(after.named_parameters())
-
-    def differs(layer: Layer) -> bool:
-        matrix = layer.matrix(old)
-        return bool((layer.matrix(new) - matrix).norm() > _MOVED * matrix.norm())
-
-    return tuple(filter(differs, layers))
+    layers = tuple(layers)
+    old, new = Weights(before, layers), Weights(after, layers)
+    sizes: dict[str, float] = {}
+    changes: dict[str, float] = {}
+    for layer in layers:
+        matrix = old.matrix(layer)
+        sizes[layer.name] = matrix.double().square().sum().item()
+        changes[layer.name] = (new.matrix(layer) - matrix).double().square().sum().item()
+    sizes, changes = old.total(sizes), old.total(changes)
+    return tuple(x for x in layers if changes[x.name] > _MOVED**2 * sizes[x.name])
 
 
 def _in_order_of_use(model: nn.Module, batch: Batch) -> list[str]:

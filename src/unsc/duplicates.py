@@ -77,7 +77,7 @@ def fingerprints(batch: Batch) -> list[bytes]:
         flat = tensor.detach().cpu().reshape(len(batch), -1).contiguous().view(torch.uint8)
         for h, row in zip(hashes, flat.numpy(), strict=True):
             h.update(kind)
-            h.update(row.tobytes())
+            h.update(row)
     return [h.digest() for h in hashes]
 
 

@@ -13,7 +13,7 @@ from torch.utils.data import default_collate
 
 from unsc.batches import LABEL_KEYS, Batch, Padding, as_batch, columns_of
 from unsc.errors import InvalidData, UnscError, listing
-from unsc.wrappers import unwrapped
+from unsc.wrappers import without_wrappers
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
 """Takes samples and gives what a data loader yields for them."""
@@ -106,7 +106,7 @@ class Form:
 
 def columns_taken_by(model: nn.Module) -> frozenset[str] | None:
     """The names of what `model` takes; None if it takes anything."""
-    inner = unwrapped(model).inner
+    inner = without_wrappers(model).inner
     base = getattr(inner, "get_base_model", None)  # adapters take anything and hand it on to the network inside
     network: Any = base() if callable(base) else inner
     try:

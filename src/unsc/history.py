@@ -26,6 +26,10 @@ class Past:
     """All of them, as plain values."""
     kept: tuple[int, ...] | None = None
     """The labels that the network still has outputs for, in the order of their new numbers; None if it has them all."""
+    unseen_margins: tuple[float, ...] = ()
+    """Of samples that the first network of a sequence was not trained on, by that network, ascending and evenly spread:
+    what later requests for records hold theirs against, so that what each of them costs does not add up. Empty for
+    classes."""
 
     @classmethod
     def now(
@@ -51,7 +55,13 @@ class Past:
         own: dict[str, Any] = {**values, "classes": tuple(values["classes"])}
         if own.get("kept") is not None:
             own["kept"] = tuple(own["kept"])
+        own["unseen_margins"] = tuple(own.get("unseen_margins", ()))
         return cls(**own)
+
+
+def first_margins(history: Iterable[Past]) -> tuple[float, ...]:
+    """The `unseen_margins` of the first request that has some; empty if none has."""
+    return next((past.unseen_margins for past in history if past.unseen_margins), ())
 
 
 def gone_by(history: Iterable[Past]) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from torch import nn
 
 from unsc.batches import Batch
 from unsc.logits import logits_of
+from unsc.sharded import is_sharded
 
 _PROBED = 4
 """Samples that show whether a network works with another layout."""
@@ -19,6 +20,8 @@ def channels_last(model: nn.Module, batch: Batch) -> None:
     A processor takes half the time for them, and numbers stay what they were but for rounding. Networks that look at
     their activations' memory (`x.view(...)`) may fail with this layout: such ones keep the one they have.
     """
+    if is_sharded(model):
+        return  # parts of a tensor are laid out as it was
     weights = [w for m in model.modules() if isinstance(m, nn.Conv2d) and (w := _stored(m)) is not None]
     if not weights:
         return

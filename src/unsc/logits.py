@@ -7,7 +7,7 @@ of the model, and turns its outputs into logits. A network with one output for t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import torch
@@ -17,6 +17,7 @@ from unsc import peers
 from unsc.batches import Batch, HasSamples
 from unsc.errors import UnsupportedModel
 from unsc.memory import in_pieces
+from unsc.sharded import one_pass, stand_in, unseen
 
 OfOutput: TypeAlias = Callable[[Any], Tensor]
 """Takes what a model returns and gives its logits (n, classes), or (n,) or (n, 1) for two classes."""
@@ -48,12 +49,13 @@ class AsLogits:
 
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:
     """The model's scores (n, classes) for a batch that is on its device, checked to have that shape."""
-    if isinstance(batch.inputs, dict):
-        output = model(**batch.inputs)
-    elif isinstance(batch.inputs, (tuple, list)):
-        output = model(*batch.inputs)
-    else:
-        output = model(batch.inputs)
+    with one_pass(model, batch):
+        if isinstance(batch.inputs, dict):
+            output = model(**batch.inputs)
+        elif isinstance(batch.inputs, (tuple, list)):
+            output = model(*batch.inputs)
+        else:
+            output = model(batch.inputs)
     logits = output.get("logits") if isinstance(output, dict) else getattr(output, "logits", output)
     if torch.is_tensor(logits) and logits.shape in ((len(batch),), (len(batch), 1)):
         one = logits.flatten()
@@ -90,6 +92,34 @@ def shared_logits(model: nn.Module, samples: HasSamples, positions: Tensor | Non
         return peers.everyones(len(piece), lambda own: all_logits(model, samples[piece[own]].for_model(model)))
 
     return torch.cat([of(piece) for piece in chosen.split(_PIECE)])
+
+
+def in_step(model: nn.Module, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """This rank's batches, for a forward pass without gradients over each.
+
+    Passes of a sharded network are made by all ranks together: one that has no batch left makes them unseen, as long as
+    others have any.
+    """
+    if stand_in(model) is None:
+        yield from batches
+        return
+    left = iter(batches)
+    while True:
+        batch = next(left, None)
+        if not sum(peers.total_of(batch is not None)):
+            return
+        if batch is None:
+            make_unseen(model)
+        else:
+            yield batch
+
+
+@torch.no_grad()
+def make_unseen(model: nn.Module) -> None:
+    """A forward pass that other ranks need, if the network is sharded."""
+    if (one := stand_in(model)) is not None:
+        with unseen():
+            logits_of(model, one.for_model(model))
 
 
 def check_logits(logits: Tensor) -> None:

@@ -6,7 +6,7 @@ The run's checks, its stopping rule and the judgement of its result are all made
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor, nn
@@ -40,13 +40,16 @@ class Look:
     """The probability of those classes, 0 to 1."""
     distances: Tensor
     """KL divergence of the prediction from its target, in nats."""
+    wanted: Tensor
+    """The probability that the target gives those classes, 0 to 1."""
 
     @classmethod
     def of(cls, logits: Tensor, removed: Tensor, targets: Tensor) -> Look:
         """From `logits`, classes `removed` for each sample and `targets`, all (n, classes)."""
         logs = logits.float().log_softmax(dim=1)
         hits = removed.gather(1, logits.argmax(dim=1, keepdim=True))[:, 0]
-        return cls(hits, (logs.exp() * removed).sum(dim=1), divergences(targets, logs))
+        masses, wanted = ((p * removed).sum(dim=1) for p in (logs.exp(), targets))
+        return cls(hits, masses, divergences(targets, logs), wanted)
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -83,4 +86,5 @@ def look_until(
 
 
 def _joined(parts: Sequence[Look]) -> Look:
-    return Look(*(torch.cat([getattr(part, name) for part in parts]) for name in ("hits", "masses", "distances")))
+    names = [f.name for f in fields(Look)]
+    return Look(*(torch.cat([getattr(part, name) for part in parts]) for name in names))

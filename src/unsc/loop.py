@@ -18,6 +18,7 @@ from unsc.logits import all_logits
 from unsc.looks import Look, look_until
 from unsc.on_demand import picked
 from unsc.progress import Progress, Shows, quiet
+from unsc.sharded import stand_in
 from unsc.steps import Step
 from unsc.targets import Evidence, Scores
 from unsc.task import Task, evidence_of
@@ -26,8 +27,6 @@ from unsc.watch import Estimate
 Stopped: TypeAlias = Literal["forgotten", "passes", "kl", "nan", "undone"]
 """The stopping rule was met; the cap was reached; retained predictions moved too far; outputs are not finite; or little
 was gained for what it cost, and the original came back."""
-
-_CHECK_EVERY = 4
 
 
 @dataclass(frozen=True)
@@ -84,14 +83,14 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
     per_pass = -(-len(forgotten) // schedule.batch_size)
     with progress("forgetting", per_pass * schedule.max_passes) as advance:
         for chosen in _order(len(forgotten), schedule):
-            own = chosen[peers.own_part(len(chosen))] if step.takes_parts else chosen
+            part = peers.own_part(len(chosen)) if step.takes_parts else slice(None)
+            own, targets = chosen[part], aims.fit[chosen][part]
             batch = forgotten[own].for_model(model)
-            targets = aims.fit[own]
-            step(batch, aims.rule.renewed(targets, partial(_evidence, model, task, batch)) if len(own) else targets)
+            step(batch, _renewed(model, task, batch, targets))
             advance()
             outcome.steps += 1
             last = outcome.steps == per_pass * schedule.max_passes
-            if outcome.steps % _CHECK_EVERY and not last:
+            if outcome.steps % min(step.check_every, aims.rule.batches) and not last:
                 continue
             look = look_until(model, *checked, partial(goal.refuted, total=len(checked[0])))
             check = _check(look, _cost(model, task, step, schedule.max_kl), outcome.steps)
@@ -100,7 +99,8 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
                 advance.show(forget_acc=check.forget_acc, retained_kl=check.retained_kl)
             outcome.stopped = _verdict(check, schedule, goal.reached(look))
             left = goal.left(look).mean().item()
-            if outcome.stopped in ("forgotten", "passes") and left <= least:
+            # What reached the goal is the best, though another state may have had less left by its measure.
+            if outcome.stopped == "forgotten" or (outcome.stopped == "passes" and left <= least):
                 best, least = _state(model), left
             if outcome.stopped != "passes":
                 break
@@ -116,6 +116,16 @@ def _in_random_order(task: Task, seed: int) -> tuple[HasSamples, Tensor, Tensor]
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed))
     held_out = picked(samples, order)
     return held_out, task.request.removed(held_out.labels).to(targets.device), targets[order]
+
+
+def _renewed(model: nn.Module, task: Task, batch: Batch, targets: Tensor) -> Tensor:
+    """The targets of a batch, which may be empty, in the light of what the network says of it by now."""
+    if len(batch):
+        return task.aims.rule.renewed(targets, partial(_evidence, model, task, batch))
+    if (one := stand_in(model)) is not None:  # others may look at theirs, which takes all ranks
+        any_target = targets.new_full((1, targets.shape[1]), 1 / targets.shape[1])
+        task.aims.rule.renewed(any_target, partial(_evidence, model, task, one.for_model(model)))
+    return targets
 
 
 def _evidence(model: nn.Module, task: Task, batch: Batch) -> Evidence:

@@ -17,8 +17,10 @@ from unsc.batches import Batch, describe
 from unsc.errors import InvalidRequest, UnscError, UnsupportedModel, listing
 from unsc.layers import Layer, check_layers, find_layers, names_of_kinds
 from unsc.logits import AsLogits, OfOutput, check_logits, check_not_sigmoid, logits_of
+from unsc.sharded import is_sharded, is_workable, sharded_copy, whole_copy
+from unsc.shards import is_shard, local
 from unsc.storage.hashes import sha256_of_weights
-from unsc.wrappers import check_editable, make_eager, unwrapped
+from unsc.wrappers import check_editable, make_eager, without_wrappers
 
 
 def working_copy(model: nn.Module, *, logits: OfOutput | None = None) -> nn.Module:
@@ -26,13 +28,14 @@ def working_copy(model: nn.Module, *, logits: OfOutput | None = None) -> nn.Modu
 
     Half precision cannot hold the small displacements that unlearning adds up, so the work is done in
     float32 and rounded once, at the end. The copy returns the `logits` of what the model returns, if that is given.
+    Where ranks share the work on a sharded model, the copy is sharded too.
     """
-    model = unwrapped(model).inner
+    model = without_wrappers(model).inner
     check_editable(model)
     bad = [
         name
         for name, p in model.named_parameters()
-        if not isinstance(p, UninitializedParameter) and p.is_floating_point() and not torch.isfinite(p).all()
+        if not isinstance(p, UninitializedParameter) and p.is_floating_point() and not torch.isfinite(local(p)).all()
     ]
     # A buffer may hold Inf: attention masks do.
     bad += [name for name, b in model.named_buffers() if b.is_floating_point() and torch.isnan(b).any()]
@@ -40,23 +43,39 @@ def working_copy(model: nn.Module, *, logits: OfOutput | None = None) -> nn.Modu
         raise UnsupportedModel(f"NaN or Inf in {listing(bad)}; load a sound checkpoint")
     if not any(True for _ in model.parameters()):
         raise UnsupportedModel(f"{type(model).__name__} has no parameters; give a trained classifier")
-    working = copy.deepcopy(model).eval()
+    if not is_sharded(model):
+        working = _ready(copy.deepcopy(model))
+    elif is_workable(model):
+        working = sharded_copy(model, _ready)
+    else:
+        working = _ready(whole_copy(model))
+    if logits is not None:
+        working.register_forward_hook(AsLogits(logits))
+    return working
+
+
+def _ready(working: nn.Module) -> nn.Module:
+    """A copy that is ours, as the work takes it."""
+    working = working.eval()
     make_eager(working)
     if any(p.dtype in (torch.float16, torch.bfloat16) for p in working.parameters()):
         working = working.float()
     for module in working.modules():
         if isinstance(module, nn.Embedding | nn.EmbeddingBag):
             module.sparse = False  # sparse gradients are no matrices
-    if logits is not None:
-        working.register_forward_hook(AsLogits(logits))
     return working
 
 
 def digest_of(model: nn.Module) -> str:
-    """What tells two networks apart, for several ranks to compare: names, shapes and weights."""
+    """What tells two networks apart, for several ranks to compare: names, shapes and weights.
+
+    Of shards, of which each rank has others, names and shapes.
+    """
     if peers.count() == 1:
         return ""
-    state = unwrapped(model).inner.state_dict()
+    state = without_wrappers(model).inner.state_dict()
+    if any(is_shard(t) for t in state.values() if torch.is_tensor(t)):
+        return peers.digest(repr([(name, tuple(t.shape)) for name, t in state.items() if torch.is_tensor(t)]))
     return sha256_of_weights({name: t for name, t in state.items() if torch.is_tensor(t)})[:16]
 
 

@@ -1,7 +1,7 @@
 """Second moments of a network's rows, class by class: all that either step rule needs to know of the data.
 
 A moment is `rows.T @ rows`. Moments add, so classes, batches, machines and repeated calls of one module all
-reduce by a sum. Chunks are multiplied in the rows' own precision, unless told otherwise, and summed in float64.
+reduce by a sum. A few rows at a time are multiplied in their own precision, and the products are summed in float64.
 """
 
 from __future__ import annotations
@@ -14,9 +14,15 @@ import torch
 from torch import Tensor
 
 from unsc import peers
+from unsc.eigen import holding
 from unsc.errors import InvalidData, listing
 from unsc.layers import Layer
 
+_AT_ONCE = 1024
+"""Rows that are multiplied at once. A sum of so many products in float32 turns the last directions of a subspace, those
+with the smallest eigenvalues in it, by some 1e-5; one of all rows of a class, by some 1e-3."""
+_SMALL = 128
+"""Columns or rows of which all eigenvectors are found as fast as some."""
 _MORE, _ITERATIONS = 32, 2
 """Directions that a search for leading eigenvectors takes beyond those wanted, and how often it is repeated."""
 
@@ -28,9 +34,8 @@ class Moment:
     the moment and their Gram matrix has the same spectrum.
     """
 
-    def __init__(self, groups: int, columns: int, *, precision: torch.dtype = torch.float32) -> None:
-        """Rows are multiplied in this `precision` at least."""
-        self.groups, self.columns, self.precision = groups, columns, precision
+    def __init__(self, groups: int, columns: int) -> None:
+        self.groups, self.columns = groups, columns
         self.count = 0
         """Rows seen so far, in each group."""
         self._rows: list[Tensor] = []
@@ -61,29 +66,32 @@ class Moment:
 
     def _multiply(self, rows: Tensor) -> None:
         """Add the moment of rows (groups, n, columns) to the sum, all of it or nothing."""
-        rows = rows.to(torch.promote_types(rows.dtype, self.precision))
-        self._add((rows.mT @ rows).double())
+        self._sum = _summed_products(rows, self._sum)
+
+    def include(self, moment: Tensor, count: int) -> None:
+        """Add `count` rows whose moment (groups, columns, columns) is at hand, in float64."""
+        self._collapse()
+        self._add(moment)
+        self.count += count
 
     def _add(self, moment: Tensor) -> None:
         self._sum = moment.clone() if self._sum is None else self._sum.add_(moment)
 
     def __add__(self, other: Moment) -> Moment:
-        total = Moment(self.groups, self.columns, precision=self.precision)
+        total = Moment(self.groups, self.columns)
         for part in (self, other):
             if part._sum is None:
                 for rows in part._rows:
                     total.update(rows)
             else:
-                total._collapse()
-                total._add(part._sum)
-                total.count += part.count
+                total.include(part._sum, part.count)
         return total
 
     def total_at(self, owner: int) -> Moment:
         """The sum of the parts that the ranks have, on the rank `owner`; on the others it is empty."""
         if peers.count() == 1:
             return self
-        whole = Moment(self.groups, self.columns, precision=self.precision)
+        whole = Moment(self.groups, self.columns)
         states = peers.gathered((self.count, self._sum is None))
         rows = sum(count for count, _ in states)
         if all(kept for _, kept in states) and rows < self.columns:
@@ -156,14 +164,45 @@ class Moment:
         m is the smaller of rows and columns. An eigenvalue that is nothing but rounding is set to 0; where the
         rows were kept, its eigenvector is a zero vector.
         """
+        return self._decomposed(*self._smaller_side())
+
+    def holding(self, energy: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the spectrum at least what holds the share `energy`, and the sum of all eigenvalues (groups,)."""
+        factor, matrix = self._smaller_side()
+        short = self.groups == 1 and energy < 1 and matrix.shape[1] >= _SMALL
+        if not short or (found := holding(matrix[0], energy)) is None:
+            values, vectors = self._decomposed(factor, matrix)
+            return values, vectors, values.sum(dim=1)
+        values, vectors = found[0][None], found[1][None]
+        return values, _turned_back(factor, values, vectors), matrix.diagonal(dim1=1, dim2=2).sum(dim=1)
+
+    def _smaller_side(self) -> tuple[Tensor | None, Tensor]:
+        """The rows in float64, if they are fewer than columns; and their products with each other, or the moment."""
         factor = self.factor()
-        values, vectors = torch.linalg.eigh(self.dense() if factor is None else factor @ factor.mT)
+        return factor, self.dense() if factor is None else factor @ factor.mT
+
+    def _decomposed(self, factor: Tensor | None, matrix: Tensor) -> tuple[Tensor, Tensor]:
+        values, vectors = torch.linalg.eigh(matrix)
         values, vectors = values.flip(-1), vectors.flip(-1)
         values = values * (values > 1e-12 * values[:, :1])
-        if factor is None:
-            return values, vectors
-        scale = torch.where(values > 0, values.clamp(min=1e-300).rsqrt(), 0.0)
-        return values, factor.mT @ vectors * scale[:, None, :]
+        return values, _turned_back(factor, values, vectors)
+
+
+def _summed_products(rows: Tensor, into: Tensor | None = None) -> Tensor:
+    """`rows.T @ rows` of rows (groups, n, columns), in float64, added `into` what is there: all of it or nothing."""
+    rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
+    product = rows.new_empty(rows.shape[0], rows.shape[2], rows.shape[2])
+    total = torch.zeros_like(product, dtype=torch.float64) if into is None else into
+    for part in rows.split(_AT_ONCE, dim=1):  # from here on no memory is asked for
+        total += torch.matmul(part.mT, part, out=product)
+    return total
+
+
+def _turned_back(factor: Tensor | None, values: Tensor, vectors: Tensor) -> Tensor:
+    """Eigenvectors of the moment, from those of the rows' products with each other where there is a `factor`."""
+    if factor is None:
+        return vectors
+    return factor.mT @ vectors * torch.where(values > 0, values.clamp(min=1e-300).rsqrt(), 0.0)[:, None, :]
 
 
 def _leading_of(apply: Callable[[Tensor], Tensor], start: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -177,13 +216,9 @@ def _leading_of(apply: Callable[[Tensor], Tensor], start: Tensor, count: int) ->
     return values.flip(-1)[:, :count].clamp(min=0), vectors.flip(-1)[..., :count].double()
 
 
-def precise(layers: Iterable[Layer]) -> dict[str, Moment]:
-    """Empty moments by layer name, for subspaces: rows are multiplied in float64.
-
-    A product in float32 is wrong by a ten-millionth of the largest eigenvalue, and that is enough to turn the small
-    eigenvectors, among which a subspace ends, by a thousandth.
-    """
-    return {x.name: Moment(x.groups, x.columns, precision=torch.float64) for x in layers}
+def of_nothing(layers: Iterable[Layer]) -> dict[str, Moment]:
+    """Moments of no rows yet, by layer name."""
+    return {x.name: Moment(x.groups, x.columns) for x in layers}
 
 
 @dataclass(frozen=True)
@@ -205,7 +240,7 @@ class Moments:
         if missing:
             there = listing(self.by_class)
             raise InvalidData(f"there are no moments of the classes {listing(missing)}; there are {there}")
-        total = {layer.name: Moment(layer.groups, layer.columns) for layer in self.layers}
+        total = of_nothing(self.layers)
         for k in chosen:
             total = {name: moment + self.by_class[k][name] for name, moment in total.items()}
         return total
@@ -218,7 +253,7 @@ class Moments:
         for own in peers.gathered(self.samples):
             counts.update(own)
         joined = {
-            k: {n: m.total() for n, m in self.by_class.get(k, precise(self.layers)).items()} for k in sorted(counts)
+            k: {n: m.total() for n, m in self.by_class.get(k, of_nothing(self.layers)).items()} for k in sorted(counts)
         }
         return replace(self, by_class=joined, samples=dict(sorted(counts.items())))
 

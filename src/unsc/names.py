@@ -10,7 +10,7 @@ from torch.utils.data import ConcatDataset
 
 from unsc.batches import LABEL_KEYS
 from unsc.errors import InvalidRequest, unknown
-from unsc.wrappers import unwrapped
+from unsc.wrappers import without_wrappers
 
 
 def numbered(
@@ -50,7 +50,7 @@ def names_in_data(dataset: Any, label_key: str | None = None) -> dict[str, int]:
 
 
 def _names_in_model(model: nn.Module) -> dict[str, int]:
-    names = getattr(getattr(unwrapped(model).inner, "config", None), "id2label", None)
+    names = getattr(getattr(without_wrappers(model).inner, "config", None), "id2label", None)
     return {str(name): int(number) for number, name in names.items()} if isinstance(names, Mapping) else {}
 
 

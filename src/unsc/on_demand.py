@@ -1,4 +1,4 @@
-"""Samples that are read when they are needed, where there are too many to be kept."""
+"""Samples that are read when they are needed, where there are too many to be kept, or copied when they are."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OnDemand:
         if len(chosen) == 0:
             return self[torch.zeros(1, dtype=torch.long)][chosen]
         batch = self.take(self.positions[chosen])
-        wrong = (batch.labels.cpu() != self.labels[chosen]).nonzero().flatten().tolist()
+        wrong = (batch.labels.cpu() != self.labels[chosen].cpu()).nonzero().flatten().tolist()
         if wrong:
             said, is_ = int(self.labels[chosen][wrong[0]]), int(batch.labels[wrong[0]])
             raise InvalidData(f"labels says {said} where the data set gives {is_}; leave labels out, or correct it")
@@ -46,9 +46,11 @@ class OnDemand:
         return replace(self, labels=self.labels[chosen], positions=self.positions[chosen])
 
 
-def picked(samples: HasSamples, chosen: Tensor) -> HasSamples:
-    """The samples at `chosen` (k,), at hand if the others are."""
-    return samples.part(chosen) if isinstance(samples, OnDemand) else samples[chosen]
+def picked(samples: HasSamples, chosen: Tensor) -> OnDemand:
+    """The samples at `chosen` (k,), without a copy of those that are at hand."""
+    if isinstance(samples, OnDemand):
+        return samples.part(chosen)
+    return OnDemand(samples.labels[chosen], samples.__getitem__, chosen.to(samples.labels.device))
 
 
 def read_together(take: Take, parts: Sequence[Tensor]) -> list[Batch]:

@@ -43,8 +43,8 @@ class Options:
     samples_per_class: int = 256
     """Retained samples of each class for its moments."""
     batch_size: int | None = None
-    """Forgotten samples a step: by default a sixteenth of them (all, for records that get what an unseen network would
-    say), at least 16 and at most 128."""
+    """Forgotten samples a step: by default a sixteenth of them, at least 16 and at most 64 (the paper's step 128); for
+    records that get what an unseen network would say all of them, at most 512."""
     max_passes: int | None = None
     """Over the forgotten samples: by default 2, or as many as make 64 steps; 25 for the paper's step."""
     max_kl: float | None = None
@@ -134,7 +134,8 @@ class Options:
         """With all defaults filled in, for so many forgotten samples that go to `targets` unless the user says."""
         goes_to = self.targets or targets or self.step.targets
         rule = as_rule(goes_to)
-        batch = self.batch_size or max(16, min(128, forgotten // rule.batches))
+        most = self.step.most_samples if rule.most is None else rule.most
+        batch = self.batch_size or max(16, min(most, forgotten // rule.batches))
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         values |= {
             "targets": goes_to,

@@ -14,14 +14,14 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from unsc.batches import Batch
+from unsc.batches import Batch, pieces
 from unsc.errors import InvalidRequest, UnsupportedModel
 from unsc.features import Head, find_head, head_inputs
 from unsc.layers import Layer
 from unsc.request import Request
-from unsc.targets import scores_of
+from unsc.shards import is_shard, put, whole
 from unsc.task import Task
-from unsc.wrappers import unwrapped
+from unsc.wrappers import without_wrappers
 
 _RIDGE, _WITHOUT_BIAS = 1.0, 0.01
 """Of the mean variance of the head's inputs: rows then have about the length that they have in retrained networks.
@@ -63,19 +63,27 @@ def settled(
     get lower are left as they are: None.
     """
     lost = list(lost)  # a tuple would be an index of several dimensions
-    own = Head(head.path, _linear(final, head.path))
-    before, rows = _mass(task, final, lost), copy.deepcopy(own.layer.state_dict())
+    inside = _linear(final, head.path)
+    own = Head(head.path, _whole_linear(inside))
+    # Only the head changes here, so one pass up to it serves all looks.
+    given = torch.cat([batch.inputs for batch in head_inputs(final, own, pieces(task.samples.forget_check))])
+    before, rows = _mass(own, given, lost), copy.deepcopy(own.layer.state_dict())
     settle(final, own, lost, task.request.stays, task.samples.retain_check)
-    after = _mass(task, final, lost)
+    after = _mass(own, given, lost)
     if after > most and "bias" in rows:
         own.layer.bias[lost] -= _log_odds(after) - _log_odds(most)
-        after = _mass(task, final, lost)
+        after = _mass(own, given, lost)
+    _put(own.layer, inside)
     if not after < before:
         own.layer.load_state_dict(rows)
+        _put(own.layer, inside)
         return None
     found = own.layer.state_dict()
-    for name, parameter in _linear(unwrapped(result).inner, head.path).named_parameters():
+    target = _linear(without_wrappers(result).inner, head.path)
+    changed = _whole_linear(target)
+    for name, parameter in changed.named_parameters():
         parameter[lost] = found[name][lost].to(parameter)
+    _put(changed, target)
     return after
 
 
@@ -106,13 +114,31 @@ def _fitted(rows: Tensor, values: Tensor, ridge: float) -> Tensor:
     return rows.T @ torch.linalg.solve(gram, values) if wide else torch.linalg.solve(gram, rows.T @ values)
 
 
-def _mass(task: Task, model: nn.Module, classes: list[int]) -> float:
-    """Mean probability of the `classes` on the forgotten samples to check."""
-    return scores_of(model, task.samples.forget_check).logits.softmax(dim=1)[:, classes].sum(dim=1).mean().item()
+def _mass(head: Head, given: Tensor, classes: list[int]) -> float:
+    """Mean probability of the `classes` on samples for which the head is `given` so much, (n, units)."""
+    return head.layer(given.to(head.layer.weight)).softmax(dim=1)[:, classes].sum(dim=1).mean().item()
 
 
 def _log_odds(p: float) -> float:
     return math.log(p / (1 - p))
+
+
+def _whole_linear(layer: nn.Linear) -> nn.Linear:
+    """The layer, or a copy of it that is whole if it is sharded; all ranks must ask for it."""
+    if not any(is_shard(p) for p in layer.parameters()):
+        return layer
+    with torch.device("meta"):
+        made = nn.Linear(layer.in_features, layer.out_features, bias="bias" in dict(layer.named_parameters()))
+    for name in [name for name, _ in made.named_parameters()]:
+        setattr(made, name, nn.Parameter(whole(layer.get_parameter(name)), requires_grad=False))
+    return made
+
+
+def _put(made: nn.Linear, layer: nn.Linear) -> None:
+    """Write what became of a whole copy to the layer itself."""
+    if made is not layer:
+        for name, p in layer.named_parameters():
+            put(made.get_parameter(name), p)
 
 
 def _linear(model: nn.Module, path: str) -> nn.Linear:

@@ -11,7 +11,7 @@ and if one of them is not, its error ends the work on all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from hashlib import blake2b
@@ -30,6 +30,7 @@ K = TypeVar("K", bound=Hashable)
 
 _JOINED: ContextVar[bool] = ContextVar("joined", default=False)
 _ALONE: ContextVar[bool] = ContextVar("alone", default=False)
+_OUT_OF_STEP: ContextVar[bool] = ContextVar("out of step", default=False)
 
 
 @contextmanager
@@ -41,18 +42,20 @@ def joined() -> Generator[None, None, None]:
     if _ALONE.get() or _JOINED.get() or not _there_are_others():
         yield
         return
-    before = _JOINED.set(True)
+    before = _JOINED.set(True), _OUT_OF_STEP.set(False)
     try:
         yield
-        _meet()
+        meet()
     except RankFailed:
         raise
     except Exception as e:
         with suppress(RankFailed):  # what went wrong here matters more than that others are gone by now
-            _meet(e)
+            if not _OUT_OF_STEP.get():
+                meet(e)
         raise
     finally:
-        _JOINED.reset(before)
+        _JOINED.reset(before[0])
+        _OUT_OF_STEP.reset(before[1])
 
 
 @contextmanager
@@ -76,9 +79,48 @@ def rank() -> int:
     return dist.get_rank() if _JOINED.get() else 0
 
 
+def meet(error: Exception | None = None) -> None:
+    """Hear whether all ranks are well, and end the work if one of them is not; `error` is what this one fails with."""
+    if count() == 1:
+        return
+    well = torch.tensor([int(error is not None)], device=_wire())
+    _reach(dist.all_reduce, well)
+    if not well.item():
+        return
+    said: list[Any] = [None] * dist.get_world_size()
+    _reach(dist.all_gather_object, said, None if error is None else f"{type(error).__name__}: {error}")
+    if error is None:
+        first = next(r for r, message in enumerate(said) if message is not None)
+        raise RankFailed(f"rank {first} failed, and the others stop with it. It said: {said[first]}")
+
+
+@contextmanager
+def together() -> Generator[None, None, None]:
+    """What all ranks do at once, exchanging things that are none of ours.
+
+    All are well when it begins. A rank that fails in it cannot tell the others, which wait for something else: they
+    learn of it when its process ends.
+    """
+    meet()
+    try:
+        yield
+    except Exception as e:
+        _OUT_OF_STEP.set(True)
+        if (isinstance(e, RuntimeError) and "gloo" in str(e)) or isinstance(e, dist.DistError):
+            raise _lost(e) from e
+        raise
+
+
 def mine(things: Iterable[T]) -> Iterable[T]:
     """Every n-th of some things, n being the number of ranks: each has one rank that it belongs to."""
     return things if count() == 1 else islice(things, rank(), None, count())
+
+
+def in_turns(things: Iterable[T]) -> Iterator[T | None]:
+    """As `mine`, but equally many on every rank: None where others have one more."""
+    things = list(things)
+    for first in range(0, len(things), count()):
+        yield things[first + rank()] if first + rank() < len(things) else None
 
 
 def own_part(size: int) -> slice:
@@ -91,7 +133,7 @@ def total(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The sums over ranks of tensors that have the same shapes and types on all of them."""
     if count() == 1:
         return list(tensors)
-    _meet()
+    meet()
     found = list(tensors)
     for dtype in dict.fromkeys(t.dtype for t in tensors):  # one exchange for all of a type
         places = [i for i, t in enumerate(tensors) if t.dtype == dtype]
@@ -105,7 +147,7 @@ def total_at(owner: int, tensor: Tensor) -> Tensor | None:
     """The sum over ranks of a tensor, on the rank `owner`; None on the others."""
     if count() == 1:
         return tensor
-    _meet()
+    meet()
     summed = _summed(tensor.clone(), dist.reduce, dst=owner)
     return summed if rank() == owner else None
 
@@ -124,7 +166,7 @@ def everyones(size: int, work: Callable[[Tensor], Tensor]) -> Tensor:
         return work(torch.arange(size))
     each = -(-size // count())
     own = work((rank() * each + torch.arange(each)).clamp(max=size - 1)).contiguous()
-    _meet()
+    meet()
     parts = [torch.empty_like(own, device=_wire()) for _ in range(count())]
     _reach(dist.all_gather, parts, own.to(_wire()))
     return torch.cat(parts)[:size].to(own.device)
@@ -134,9 +176,19 @@ def gathered(value: T) -> list[T]:
     """What each rank has, in the order of ranks; it must be picklable."""
     if count() == 1:
         return [value]
-    _meet()
+    meet()
     found: list[Any] = [None] * count()
     _reach(dist.all_gather_object, found, value)
+    return found
+
+
+def gathered_at(owner: int, value: T) -> list[T] | None:
+    """What each rank has, in the order of ranks, on the rank `owner`; None on the others. It must be picklable."""
+    if count() == 1:
+        return [value]
+    meet()
+    found: list[Any] | None = [None] * count() if rank() == owner else None
+    _reach(dist.gather_object, value, found, dst=owner)
     return found
 
 
@@ -155,7 +207,7 @@ def worked_out(owned: Mapping[K, int], work: Callable[[K], R]) -> dict[K, R]:
     if count() == 1:
         return {key: work(key) for key in owned}
     own = {key: work(key) for key, owner in owned.items() if owner == rank()}
-    _meet()
+    meet()
     return {key: _from(owner, own.get(key)) for key, owner in owned.items()}
 
 
@@ -186,19 +238,6 @@ def _there_are_others() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
-def _meet(error: Exception | None = None) -> None:
-    """Hear whether all ranks are well, and end the work if one of them is not."""
-    well = torch.tensor([int(error is not None)], device=_wire())
-    _reach(dist.all_reduce, well)
-    if not well.item():
-        return
-    said: list[Any] = [None] * dist.get_world_size()
-    _reach(dist.all_gather_object, said, None if error is None else f"{type(error).__name__}: {error}")
-    if error is None:
-        first = next(r for r, message in enumerate(said) if message is not None)
-        raise RankFailed(f"rank {first} failed, and the others stop with it. It said: {said[first]}")
-
-
 def _from(owner: int, value: T | None) -> T:
     """What the rank `owner` has."""
     box: list[Any] = [value]
@@ -218,11 +257,15 @@ def _reach(exchange: Callable[..., object], *what: object, **how: int) -> None:
     try:
         exchange(*what, **how)
     except RuntimeError as e:
-        said = str(e).partition("\n")[0]
-        raise RankFailed(
-            f"rank {dist.get_rank()} lost the others ({said:.300}). One of them was killed, or all ranks did not make "
-            "the same calls; see what they said. What is the work of one rank goes into `with unsc.alone():`"
-        ) from e
+        raise _lost(e) from e
+
+
+def _lost(error: Exception) -> RankFailed:
+    said = str(error).partition("\n")[0]
+    return RankFailed(
+        f"rank {dist.get_rank()} lost the others ({said:.300}). One of them failed or was killed, or all ranks did not "
+        "make the same calls; see what they said. What is the work of one rank goes into `with unsc.alone():`"
+    )
 
 
 def _wire() -> torch.device:

@@ -102,7 +102,7 @@ def _reached(rule: TargetRule, records: RecordMetrics) -> str:
     if isinstance(goal, Near):
         return (
             f"predictions are {records.distance:.4f} nats from what they should be ({records.distance_before:.4f} in "
-            f"the original network, at most {goal.enough:g} is asked for)"
+            f"the original network, {goal.asks} is asked for)"
         )
     return (
         f"{records.acc:.1f} % of the records are still classified as their label ({records.acc_before:.1f} % in the "

@@ -57,7 +57,13 @@ def look_around(
             request = request.with_copies(copies.origins())
     unseen = Validation()
     if validation is not None:
-        unseen = read_validation(validation, known=set(prints), num_classes=request.num_classes, seed=options.seed)
+        unseen = read_validation(
+            validation,
+            records=len(request.records or ()),
+            known=set(prints),
+            num_classes=request.num_classes,
+            seed=options.seed,
+        )
     return request, Reference(unseen, copies)
 
 

@@ -63,7 +63,9 @@ class RunMetrics:
     forget_mass: float
     """Mean probability, 0 to 1, that the network still gives their removed classes."""
     predicted_kl: float
-    """Change of retained predictions as the guide predicts it; 0 for the paper's step, by its Theorem 1."""
+    """Change of retained predictions, in nats, as predicted of the whole way: by derivatives at the original, to second
+    order, all layers together; by a store's guide where no retained sample is at hand; 0 for the paper's step, by its
+    Theorem 1. A step's own prediction and cost are in `spent`."""
     retained_kl: float
     """The same as measured on held-out retained samples; where none was at hand, as predicted."""
     temperature: float

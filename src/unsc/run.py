@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -17,7 +16,7 @@ from unsc.coverage import coverage, moved
 from unsc.datasets import check_map_style, read_labels, size_of
 from unsc.dropped import DroppedOutputs
 from unsc.features import Head
-from unsc.history import Past, gone_by
+from unsc.history import Past, first_margins, gone_by
 from unsc.layers import Layer, parameters_of
 from unsc.layout import channels_last
 from unsc.logits import OfOutput, shared_logits
@@ -28,19 +27,25 @@ from unsc.options import CompletedOptions, Options
 from unsc.outputs import check_droppable, editable_head, settled
 from unsc.progress import Progress, quiet
 from unsc.promises import note_on_classes, note_on_records, promise, promise_on_records
+from unsc.ranks import value_at
 from unsc.reference import NO_REFERENCE, Reference, default_targets
 from unsc.request import Request, check_enough
 from unsc.result import Forgotten, RunMetrics
+from unsc.sharded import copied, is_sharded
+from unsc.shards import local
 from unsc.steps import Guide, Step
 from unsc.steps.held import figures_of
-from unsc.targets import Scores, find_targets, scores_of
-from unsc.task import Samples, Task, draw_retained, make_aims, read_forgotten, split_forgotten
-from unsc.verdict import judge, judge_records, was_known
+from unsc.targets import Scores, find_targets, margins, scores_of
+from unsc.task import MOST_CHECKED_OF_CLASS, Samples, Task, draw_retained, make_aims, read_forgotten, split_forgotten
+from unsc.verdict import Status, judge, judge_records, was_known
 from unsc.watch import Watch, drift
-from unsc.wrappers import unwrapped
+from unsc.wrappers import unwrapped, without_wrappers
 
 _SETTLED = 0.1
 """Share of `stop_mass` that settled outputs hold at most."""
+
+_MARGINS = 128
+"""Margins of unseen samples that are kept for later requests."""
 
 MakeGuide: TypeAlias = Callable[[Task], Guide]
 """Prepares the guide of a task, or has it at hand."""
@@ -79,7 +84,12 @@ def run(
     options.check_used(request.kind)
     completed = options.completed(size_of(forget), targets=default_targets(options, request, reference))
     fit, check = draw_retained(
-        retain, labels, per_class=completed.samples_per_class, label_key=completed.label_key, seed=completed.seed
+        retain,
+        labels,
+        per_class=completed.samples_per_class,
+        label_key=completed.label_key,
+        seed=completed.seed,
+        checked=_checked(request),
     )
     forgotten = read_forgotten(forget, forget_labels, label_key=completed.label_key, keep=completed.sample_bytes)
     learned, held_out = split_for(request, forgotten, completed)
@@ -97,6 +107,11 @@ def run(
         began=began,
         progress=progress,
     )
+
+
+def _checked(request: Request) -> int:
+    """Retained samples of each class to check on: few records leave all classes as they are, or nearly."""
+    return MOST_CHECKED_OF_CLASS // (2 if request.kind == "records" else 1)
 
 
 def split_for(request: Request, forgotten: HasSamples, options: CompletedOptions) -> tuple[HasSamples, HasSamples]:
@@ -120,21 +135,23 @@ def carry_out(
     progress: Progress,
 ) -> Forgotten:
     """Run the loop on a copy of the user's `model`, under a guide, and measure the result."""
-    original = working_copy(model, logits=logits) if original is None else original
+    original = _working(model, original, options, logits)
     if options.step.any_layout:
         channels_last(original, samples.probe)
     layers, frozen = editable_layers(original, samples.probe, parameters=options.parameters)
     head = _head(original, layers, samples, request, options)
     watch = Watch(original, samples.retain_check, request.kept)
     rule = find_targets(options.targets, request.kind)
-    aims = make_aims(original, request, samples, rule, stop_mass=options.stop_mass, seed=options.seed)
+    first = first_margins(history)
+    mass, seed = options.stop_mass, options.seed
+    aims = make_aims(original, request, samples, rule, unseen_margins=first, stop_mass=mass, seed=seed)
     task = Task(original, layers, request, samples, watch, aims, options.seed, options.chunk_bytes)
     guide = make_guide(task)
     guide.check(request, samples.forget_fit.labels)
-    working = copy.deepcopy(original)
+    working = copied(original)
     step = options.step.start(working, task, guide)
     outcome = run_loop(working, task, step, options.schedule(), progress=progress)
-    inner, rewrap = unwrapped(model)
+    inner, rewrap = without_wrappers(model) if is_sharded(original) else unwrapped(model)
     result = _edited(inner, working, layers)
     final = working_copy(result, logits=logits)
     channels_last(final, samples.probe)
@@ -143,8 +160,7 @@ def carry_out(
         outcome, result = replace(outcome, stopped="undone"), _edited(inner, working, ())
         final, reached = original, aims.scores
     metrics = _measure(task, final, reached, outcome, step, guide, options.step.name, reference, began)
-    size = len(samples.forget_fit)
-    past = Past.now(request, size, metrics.status, options.to_dict())
+    past = _past(request, len(samples.forget_fit), metrics.status, options, first or _spread_margins(aims.unseen))
     lost = tuple(sorted({*request.gone, *gone_by([past])}))
     dropped = None
     if head is not None and options.drop_outputs and set(request.classes) <= set(lost):
@@ -155,6 +171,30 @@ def carry_out(
         most = _SETTLED * options.stop_mass
         metrics = replace(metrics, settled_mass=settled(task, result, final, head, lost, most=most))
     return Forgotten(rewrap(result), metrics, frozen, options, request, guide, (*history, past), dropped)
+
+
+def _working(
+    model: nn.Module, original: nn.Module | None, options: CompletedOptions, logits: OfOutput | None
+) -> nn.Module:
+    """The working copy that is there, or a new one; with whole weights, if steps cannot move shards."""
+    original = working_copy(model, logits=logits) if original is None else original
+    if is_sharded(original) and not options.step.in_shards:
+        return working_copy(unwrapped(model).inner, logits=logits)
+    return original
+
+
+def _past(
+    request: Request, size: int, status: Status, options: CompletedOptions, unseen_margins: tuple[float, ...]
+) -> Past:
+    return replace(Past.now(request, size, status, options.to_dict()), unseen_margins=unseen_margins)
+
+
+def _spread_margins(unseen: Scores) -> tuple[float, ...]:
+    """As many margins as tell their distribution, evenly spread over it; none if there are no such samples."""
+    if not len(unseen):
+        return ()
+    places = (torch.arange(_MARGINS) + 0.5) / _MARGINS
+    return tuple(round(x, 4) for x in value_at(places, margins(unseen).cpu()).tolist())
 
 
 def _head(
@@ -170,10 +210,10 @@ def _head(
 @torch.no_grad()
 def _edited(inner: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn.Module:
     """A copy of the user's model without wrappers, in its precision and mode, with `working`'s edited parameters."""
-    result = copy.deepcopy(inner)
+    result = copied(inner)
     source = parameters_of(working, layers)
     for name, target in parameters_of(result, layers).items():
-        target.copy_(source[name])
+        local(target).copy_(local(source[name]))
     return result
 
 

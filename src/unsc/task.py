@@ -7,7 +7,7 @@ well it went. Both exist for what is retained and for what is forgotten.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
@@ -19,10 +19,12 @@ from unsc.batches import Batch, HasSamples, join, pieces
 from unsc.datasets import read, read_labels, size_of
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.layers import Layer
+from unsc.logits import shared_logits
 from unsc.looks import Look
 from unsc.on_demand import kept_or_read, picked, read_together
 from unsc.request import Request
 from unsc.targets import NO_SCORES, Evidence, Goal, Readout, Scores, TargetRule, read_out, scores_of, views_of
+from unsc.targets.when_needed import FitTargets
 from unsc.watch import Watch
 
 BATCH = 64
@@ -118,8 +120,8 @@ class Samples:
 class Aims:
     """Where forgotten samples should get to, and when they are there."""
 
-    fit: Tensor
-    """Target distributions of `Samples.forget_fit`, (n, classes), on the network's device."""
+    fit: FitTargets
+    """Of `Samples.forget_fit`."""
     check: Tensor
     """Those of `Samples.forget_check`."""
     goal: Goal
@@ -151,26 +153,45 @@ class Task:
 
 
 def make_aims(
-    original: nn.Module, request: Request, samples: Samples, rule: TargetRule, *, stop_mass: float = 0.01, seed: int = 0
+    original: nn.Module,
+    request: Request,
+    samples: Samples,
+    rule: TargetRule,
+    *,
+    unseen_margins: Sequence[float] = (),
+    stop_mass: float = 0.01,
+    seed: int = 0,
 ) -> Aims:
-    """What a rule for targets makes of the original network's predictions."""
-    unseen, trained, readout = NO_SCORES, NO_SCORES, None
+    """What a rule for targets makes of the original network's predictions.
+
+    `unseen_margins` are those by the first network of a sequence of requests.
+    """
+    unseen, trained, readout, scores = NO_SCORES, NO_SCORES, None, None
     if samples.validation and rule.reads_layers and (samples.trained is None or samples.trained):
         views = [views_of(original, batches) for batches in _to_read(samples, seed)]
         trained, unseen, readout = views[2].scores, views[3].scores, read_out(*views)
+        scores = views[1].scores.to(next(original.parameters()).device)
     elif samples.validation:
         unseen = scores_of(original, join(samples.validation))
 
     def targets(scores: Scores) -> Tensor:
-        made = rule.make(evidence_of(request, scores, unseen, trained, readout))
+        evidence = evidence_of(request, scores, unseen, trained, readout)
+        made = rule.make(replace(evidence, unseen_margins=torch.tensor(unseen_margins)))
         return without(made, request.gone)
 
-    scores = scores_of(original, samples.forget_fit)
-    fit = check = targets(scores)
-    if samples.forget_check is not samples.forget_fit:
-        scores = scores_of(original, samples.forget_check)
-        check = targets(scores)
-    return Aims(fit, check, rule.goal(request.kind, stop_mass), rule, scores, unseen)
+    def made(positions: Tensor) -> Tensor:
+        logits = shared_logits(original, samples.forget_fit, positions)
+        return targets(Scores(logits, samples.forget_fit.labels[positions].to(logits.device)))
+
+    goal = rule.goal(request.kind, stop_mass)
+    scores = scores_of(original, samples.forget_check) if scores is None else scores
+    check = targets(scores)
+    if samples.forget_check is samples.forget_fit:
+        return Aims(FitTargets.ready(check), check, goal, rule, scores, unseen)
+    if rule.each_alone:
+        return Aims(FitTargets(len(samples.forget_fit), made), check, goal, rule, scores, unseen)
+    ready = FitTargets.ready(targets(scores_of(original, samples.forget_fit)))
+    return Aims(ready, check, goal, rule, scores, unseen)
 
 
 def without(targets: Tensor, classes: Sequence[int]) -> Tensor:
@@ -204,9 +225,15 @@ def evidence_of(
 
 
 def draw_retained(
-    dataset: Dataset[object], labels: Tensor, *, per_class: int, label_key: str | None, seed: int
+    dataset: Dataset[object],
+    labels: Tensor,
+    *,
+    per_class: int,
+    label_key: str | None,
+    seed: int,
+    checked: int = MOST_CHECKED_OF_CLASS,
 ) -> tuple[RetainFit, list[Batch]]:
-    """Up to `per_class` samples of each class to fit, and others to check, of data with these `labels` (n,)."""
+    """Up to `per_class` samples of each class to fit, and up to `checked` others to check, by their `labels` (n,)."""
     generator = torch.Generator().manual_seed(seed)
     fit: dict[int, Tensor] = {}
     check: list[Tensor] = []
@@ -214,7 +241,7 @@ def draw_retained(
     for k in classes:
         own = (labels == k).nonzero().flatten()
         own = own[torch.randperm(len(own), generator=generator)]
-        most = min(MOST_CHECKED_OF_CLASS, max(4, per_class // 4), max(1, _MOST_CHECKED // len(classes)))
+        most = min(checked, max(4, per_class // 4), max(1, _MOST_CHECKED // len(classes)))
         held_out = min(most, max(1, len(own) // 5))
         check.append(own[:held_out])
         fit[k] = own[held_out : held_out + per_class]

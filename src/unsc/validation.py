@@ -14,8 +14,9 @@ from unsc.duplicates import all_fingerprints
 from unsc.errors import InvalidData, listing
 from unsc.targets.records import FEWEST
 
-_MOST = 1024
-"""Samples that are drawn of a large set: more do not change a distribution that they are compared with."""
+_LEAST, _MOST, _EACH = 512, 1024, 4
+"""Samples that are drawn of a large set: four for each record, since then most of what chance does to a comparison is
+done by the records, but so many at least and at most."""
 _BATCH = 64
 
 
@@ -28,9 +29,12 @@ class Validation:
     """Samples that were left out because the network was trained on the same inputs."""
 
 
-def read_validation(source: Source, *, known: Container[bytes], num_classes: int, seed: int) -> Validation:
-    """At most 1,024 samples of a data set, without those whose fingerprints are `known`."""
-    drawn = torch.randperm(len(source), generator=torch.Generator().manual_seed(seed))[:_MOST].sort().values
+def read_validation(
+    source: Source, *, records: int, known: Container[bytes], num_classes: int, seed: int
+) -> Validation:
+    """512 to 1,024 samples of a data set, as so many records call for, without those whose fingerprints are `known`."""
+    most = max(_LEAST, min(_MOST, _EACH * records))
+    drawn = torch.randperm(len(source), generator=torch.Generator().manual_seed(seed))[:most].sort().values
     fresh = torch.tensor([print_ not in known for print_ in all_fingerprints(source, drawn.tolist())], dtype=torch.bool)
     chosen = drawn[fresh]
     kept = tuple(read_batches(source, chosen, size=_BATCH))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from unsc import peers
 from unsc.batches import Batch
 from unsc.collect import draw_evenly
-from unsc.layers import Draw, Layer, observe
+from unsc.layers import Draw, Layer, Weights, observe
 from unsc.logits import check_logits, logits_of, shared_logits
 from unsc.memory import in_pieces
 from unsc.targets.scores import NO_SCORES, Scores
@@ -56,7 +56,7 @@ class Estimate:
 class Watch:
     """Retained predictions of the original network, to hold later ones against."""
 
-    def __init__(self, model: nn.Module, retained: Sequence[Batch], kept: Tensor, *, quick: int = 64) -> None:
+    def __init__(self, model: nn.Module, retained: Sequence[Batch], kept: Tensor, *, quick: int = 32) -> None:
         """`model` is the original; `kept` (classes,) is true for classes that stay; `quick` samples serve each step.
 
         There may be no retained samples: then nothing is watched, and what steps cost can only be predicted.
@@ -64,7 +64,8 @@ class Watch:
         # With a single class left, predictions over the classes that stay cannot change: watch them all.
         kept = kept if int(kept.sum()) > 1 else torch.ones_like(kept)
         self.kept = kept.to(next(model.parameters()).device)
-        self.batches = [b.for_model(model) for b in retained]
+        few, others = _parted([b.for_model(model) for b in retained], quick)
+        self.batches, self._quick = [*few, *others], len(few)
         with torch.no_grad():
             logits = [shared_logits(model, b) for b in self.batches]
         for part in logits:
@@ -74,7 +75,6 @@ class Watch:
         """What the original network says of all samples."""
         self._logits = [part[:, self.kept].float() for part in logits]
         self.temperature = softening(torch.cat(self._logits)) if self._logits else 1.0
-        self._quick = max(1, -(-quick // max(len(self.batches[0]), 1))) if self.batches else 0
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
         """Softened, over the classes that stay: (n, kept classes), from logits (n, classes).
@@ -140,6 +140,22 @@ class Watch:
         return torch.cat([self.log_probabilities(shared_logits(model, b)) for b in self.batches[first:last]])
 
 
+def _parted(batches: Sequence[Batch], few: int) -> tuple[list[Batch], list[Batch]]:
+    """The first `few` samples, and the others; what is left of a batch that is parted comes last."""
+    first: list[Batch] = []
+    others: list[Batch] = []
+    rest: list[Batch] = []
+    for batch in batches:
+        taken = min(few - sum(map(len, first)), len(batch))
+        if 0 < taken < len(batch):
+            places = torch.arange(len(batch), device=batch.labels.device)
+            first.append(batch[places[:taken]])
+            rest.append(batch[places[taken:]])
+        else:
+            (first if taken else others).append(batch)
+    return first, [*others, *rest]
+
+
 def _not_negative(estimate: Estimate) -> Estimate:
     """Rounding can make a divergence of 0 negative; NaN stays what it is."""
     return replace(estimate, mean=0.0) if estimate.mean < 0 else estimate
@@ -170,15 +186,14 @@ def drift(
     first batches, 256 samples at least, and of many rows some drawn evenly, since a ratio of sums is steady early.
     """
     layers = tuple(layers)
-    before, after = dict(original.named_parameters()), dict(model.named_parameters())
-    with torch.no_grad():
-        weights = {x.name: (x.matrix(after) - x.matrix(before), x.matrix(before)) for x in layers}
+    before, after = Weights(original, layers), Weights(model, layers)
+    weights = {x.name: (after.matrix(x) - before.matrix(x), before.matrix(x)) for x in layers}
     own: dict[str, list[float]] = {}
     sums = {x.name: [0.0, 0.0] for x in layers}
 
     def receive(layer: Layer, rows: Tensor) -> None:
         for i, matrix in enumerate(weights[layer.name]):
-            own[layer.name][i] += (rows @ matrix.mT).double().square().sum().item()
+            own[layer.name][i] += (rows[before.groups(layer)] @ matrix.mT).double().square().sum().item()
 
     def forward(batch: Batch, start: int, stop: int) -> None:
         own.update({name: [0.0, 0.0] for name in sums})  # what a pass that ran out of memory has left
@@ -192,12 +207,15 @@ def drift(
         return draw_evenly(rows, _DRIFT_ROWS, generator)
 
     with observe(original, layers, receive, draw=draw):
-        for number, batch in peers.mine(enumerate(_first(retained, _DRIFT_SAMPLES))):
+        # Ranks share the samples, or, in a sharded network, the rows of weights.
+        some = enumerate(_first(retained, _DRIFT_SAMPLES))
+        for number, batch in some if before.sharded else peers.mine(some):
             generator.manual_seed(number)
             for _ in in_pieces(len(batch), len(batch), partial(forward, batch)):
                 pass
-    found = {name: peers.total_of(*pair) for name, pair in sums.items()}
-    return {name: (moved / size) ** 0.5 if size > 0 else 0.0 for name, (moved, size) in found.items()}
+    moved, sizes = (before.counted({name: pair[i] for name, pair in sums.items()}) for i in (0, 1))
+    found = {name: peers.total_of(moved[name], sizes[name]) for name in sums}
+    return {name: (change / size) ** 0.5 if size > 0 else 0.0 for name, (change, size) in found.items()}
 
 
 def _first(batches: Iterable[Batch], samples: int) -> Iterator[Batch]:

@@ -31,10 +31,15 @@ class Unwrapped(NamedTuple):
 
 
 def unwrapped(model: nn.Module) -> Unwrapped:
-    """Open `torch.compile`, `DataParallel` and `DistributedDataParallel`, however they are nested.
+    """As `without_wrappers`, but weights that FSDP2 has sharded are made whole in a copy: all ranks take part in it."""
+    inner, rewrap = without_wrappers(model)
+    if not is_sharded(inner):
+        return Unwrapped(inner, rewrap)
+    return Unwrapped(whole_copy(inner), _after(resharding(inner), rewrap))
 
-    Weights that FSDP2 has sharded are made whole in a copy, in which all ranks take part.
-    """
+
+def without_wrappers(model: nn.Module) -> Unwrapped:
+    """Open `torch.compile`, `DataParallel` and `DistributedDataParallel`, however they are nested."""
     if not isinstance(model, nn.Module):
         raise UnsupportedModel(
             f"the model is a {type(model).__name__}; give a torch.nn.Module, with its weights loaded if you have a file"
@@ -46,9 +51,11 @@ def unwrapped(model: nn.Module) -> Unwrapped:
         return _inside(model, model.module, partial(_parallel, model))
     if isinstance(model, DistributedDataParallel):
         return _inside(model, model.module, partial(_distributed, model))
-    if is_sharded(model):
-        return Unwrapped(whole_copy(model), resharding(model))
     return Unwrapped(model, _as_it_is)
+
+
+def _after(first: Rewrap, second: Rewrap) -> Rewrap:
+    return lambda model: second(first(model))
 
 
 def _as_it_is(model: nn.Module) -> nn.Module:
@@ -56,7 +63,7 @@ def _as_it_is(model: nn.Module) -> nn.Module:
 
 
 def _inside(wrapper: nn.Module, content: nn.Module, wrap: Rewrap) -> Unwrapped:
-    inner, rewrap = unwrapped(content)
+    inner, rewrap = without_wrappers(content)
 
     def again(other: nn.Module) -> nn.Module:
         made = wrap(rewrap(other))

@@ -34,3 +34,12 @@ def test_the_generator_decides() -> None:
     first, same, other = (augment(images, "crop", generator=torch.Generator().manual_seed(s)) for s in (1, 1, 2))
     assert torch.equal(first, same) and not torch.equal(first, other)
     assert augment(images, "none") is images
+
+
+def test_mirror_images_alone_are_the_image_or_its_mirror() -> None:
+    """Each by its own draw, about half of them mirrored."""
+    images = torch.randn(400, 2, 3, 5)
+    out = augment(images, "flip", generator=torch.Generator().manual_seed(0))
+    mirrored = [torch.equal(new, old.flip(2)) for new, old in zip(out, images, strict=True)]
+    assert all(m or torch.equal(new, old) for m, new, old in zip(mirrored, out, images, strict=True))
+    assert 160 < sum(mirrored) < 240

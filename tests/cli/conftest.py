@@ -20,9 +20,8 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """Runs `unsc` with these words in the folder; gives its exit code, output and errors."""
-    monkeypatch.chdir(folder)
+def run_in(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[Path], Run]]:
+    """What runs `unsc` with some words in a folder, and gives its exit code, output and errors."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(sys, "path", [*sys.path])
 
@@ -34,8 +33,18 @@ def command(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         assert "Traceback" not in shown.out + shown.err
         return int(stop.value.code or 0), shown.out, shown.err
 
-    yield run
+    def inside(folder: Path) -> Run:
+        monkeypatch.chdir(folder)
+        return run
+
+    yield inside
     sys.modules.pop("brought_app", None)
+
+
+@pytest.fixture
+def command(folder: Path, run_in: Callable[[Path], Run]) -> Run:
+    """Runs `unsc` in the folder with a user's files."""
+    return run_in(folder)
 
 
 @pytest.fixture(scope="module")

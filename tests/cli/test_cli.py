@@ -16,7 +16,6 @@ from torch import nn
 from typer.main import get_command
 
 import unsc
-from unsc import cli
 from unsc.cli import commands, tables
 from unsc.methods import methods
 from unsc.methods.shared import registry
@@ -27,20 +26,9 @@ DIGITS = ("--model", "unsc.bench.networks:digits_cnn", "--forgotten", "3")
 
 
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def command(tmp_path: Path, run_in):
     """Runs `unsc` with these words in an empty folder; gives its exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["unsc", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        shown = capsys.readouterr()
-        assert "Traceback" not in shown.out + shown.err
-        return int(stop.value.code or 0), shown.out, shown.err
-
-    return run
+    return run_in(tmp_path)
 
 
 @pytest.fixture

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from tiny_release import POLICY, Forgetting, make_store, write_weights
 
-from unsc import cli
 from unsc.release.asked import Asked
 from unsc.release.keys import PrivateKey
 from unsc.release.policy import LIMITS, Policy
@@ -17,10 +15,8 @@ from unsc.release.release import handle
 
 
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_in):
     """Runs `unsc` with these words in a folder with a store that has a release and a refusal behind it."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     store = make_store(tmp_path / "store")
     key = PrivateKey.create(tmp_path / "settings" / "unsc" / "key.pem")
@@ -29,16 +25,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         handle(store, Asked(classes=(name,)), Forgetting(store), policy=policy, key=key, out=tmp_path / out)
     write_weights(tmp_path / "original.safetensors")
     (tmp_path / "lenient.toml").write_text("[rollback]\nallowed = true\n")
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["unsc", *words])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        shown = capsys.readouterr()
-        assert "Traceback" not in shown.out + shown.err
-        return int(stop.value.code or 0), shown.out, shown.err
-
-    return run
+    return run_in(tmp_path)
 
 
 def test_a_receipt_is_verified(command, tmp_path: Path) -> None:

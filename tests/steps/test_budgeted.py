@@ -12,12 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.api import forget
-from unsc.batches import Batch
+from unsc.batches import Batch, as_batch
 from unsc.bench.datasets import Split
 from unsc.layers import find_layers
 from unsc.request import Request
 from unsc.steps.budgeted import BudgetedStep, forget_gradients
 from unsc.steps.curvature import LayerCurvature, RetainedCurvature
+from unsc.steps.factors import dense, dot
 from unsc.targets import pseudo_labels
 from unsc.watch import Watch
 
@@ -38,7 +39,7 @@ def parts(split: Split, model: nn.Module) -> tuple[Batch, Tensor, Watch]:
     images, labels = split.train.tensors
     batch = Batch(images[labels == 3][:64], labels[labels == 3][:64])
     x, y = split.test.tensors
-    watch = Watch(model, [Batch(x[y != 3][:128], y[y != 3][:128])], KEPT)
+    watch = Watch(model, [Batch(x[y != 3][:128], y[y != 3][:128])], KEPT, quick=128)
     with torch.no_grad():
         targets = pseudo_labels(model(batch.inputs), Request(10, (3,)).removed(batch.labels))
     return batch, targets, watch
@@ -89,6 +90,19 @@ def test_no_step_moves_retained_predictions_beyond_its_bound(
     assert forget_gradients(model, step.layers, batch, targets)[0] < loss
 
 
+def test_a_step_far_off_its_prediction_is_taken_back(
+    digits: Split, digits_model: nn.Module, curvature: RetainedCurvature
+) -> None:
+    """Where nothing measures how layers add up, the look after each step alone holds a wrong curvature to its bound."""
+    batch, targets, watch = parts(digits, digits_model)
+    model = copy.deepcopy(digits_model)
+    step = BudgetedStep(model, find_layers(model).layers, scaled(curvature, 1e-6), watch, budget=BUDGET)
+    step._next_measurement = 1 << 30
+    step(batch, targets)
+    assert step.taken_back > 0
+    assert 0 < math.sqrt(watch.kl(model)) <= 2 * math.sqrt(BUDGET) + 1e-6
+
+
 @pytest.mark.parametrize("factor", [1e-6, 1e3])
 def test_a_wrong_curvature_is_put_right(
     digits: Split, digits_model: nn.Module, curvature: RetainedCurvature, factor: float
@@ -119,8 +133,8 @@ def test_a_step_as_long_as_a_wrong_curvature_says_ruins_the_network(
     wrong, ruined = scaled(curvature, 1e-6), copy.deepcopy(digits_model)
     layers = find_layers(ruined).layers
     _, gradients = forget_gradients(ruined, layers, batch, targets)
-    steps = {name: wrong.layers[name].solve(g) for name, g in gradients.items()}
-    length = math.sqrt(2 * BUDGET / sum((gradients[n] * s).sum().item() for n, s in steps.items()))
+    steps = {name: wrong.layers[name].solve(dense(g)) for name, g in gradients.items()}
+    length = math.sqrt(2 * BUDGET / sum(dot(gradients[n], s) for n, s in steps.items()))
     named = dict(ruined.named_parameters())
     for layer in layers:
         layer.write(layer.matrix(named) - length * steps[layer.name], named)
@@ -218,3 +232,14 @@ def test_what_steps_spent_is_what_the_watch_sees(
     for layer in step.layers:
         moved = not torch.equal(layer.matrix(before), layer.matrix(after))
         assert moved == (step.spent_by_layer[layer.name] > 0)
+
+
+def test_gradients_of_many_samples_are_those_of_all_at_once(digits: Split, digits_model: nn.Module) -> None:
+    """Though no more than 128 are in a pass; the last part is a smaller one."""
+    layers = find_layers(digits_model).layers
+    batch = as_batch(digits.train[:300])
+    targets = torch.rand(300, 10, generator=torch.Generator().manual_seed(0)).softmax(dim=1)
+    whole, many = (forget_gradients(digits_model, layers, batch, targets, at_once=n) for n in (300, 128))
+    assert many[0] == pytest.approx(whole[0], rel=1e-4)
+    for name, gradient in whole[1].items():
+        torch.testing.assert_close(dense(many[1][name]), dense(gradient), atol=1e-5, rtol=1e-3)

@@ -20,10 +20,10 @@ from unsc.steps.curvature import (
     RetainedCurvature,
     assemble,
     choose_damping,
-    gradients_of,
-    sensitivities,
-    thin_factors,
 )
+from unsc.steps.factors import LowRank
+from unsc.steps.gradients import gradients_of
+from unsc.steps.sensitivity import sensitivities
 from unsc.storage.files import save_tensors
 from unsc.watch import Watch
 
@@ -201,27 +201,17 @@ def test_unused_parameters_have_no_gradient() -> None:
     assert found["unused"].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_gradients_of_low_rank_are_factored() -> None:
-    """A large matrix of the rank of its samples is the product of two thin ones; one of full rank is left alone."""
-    generator = torch.Generator().manual_seed(1)
-    left, right = (torch.randn(shape, generator=generator) for shape in ((1, 70, 9), (1, 9, 60)))
-    factors = thin_factors(left @ right, 12)
-    assert factors is not None
-    torch.testing.assert_close(factors[0] @ factors[1], left @ right, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(factors[1] @ factors[1].mT, torch.eye(12)[None], rtol=0, atol=1e-5)
-    assert thin_factors(torch.randn(1, 70, 60, generator=generator), 12) is None
-    assert thin_factors(left @ right, 40) is None, "it would not pay"
-
-
 def test_wide_layers_are_solved_on_the_rank_of_the_gradient() -> None:
     """The same step, and the same damping, as for the gradient as a whole: in float64, where nothing is rounded."""
     generator = torch.Generator().manual_seed(2)
     scale = torch.logspace(0, -2, 880)
     rows, others = (torch.randn(1, n, 880, generator=generator) * scale for n in (300, 100))
-    gradient = torch.randn(1, 870, 20, generator=generator) @ (torch.randn(1, 20, 880, generator=generator) * scale)
+    thin = LowRank(torch.randn(1, 870, 20, generator=generator), torch.randn(1, 20, 880, generator=generator) * scale)
+    gradient = thin.dense()
     held_out = Moment(1, 880).update(others)
-    made = choose_damping(curvature_of(rows), gradient, held_out, 100)
-    found = made.solve(gradient.double(), 20)
+    made = choose_damping(curvature_of(rows), thin, held_out, 100)
+    assert made.damping == choose_damping(curvature_of(rows), gradient, held_out, 100).damping
+    found = made.solve(LowRank(thin.left.double(), thin.right.double())).dense()
     a = rows[0].double().T @ rows[0].double() / 300 + made.damping * torch.eye(880, dtype=torch.float64)
     wanted = torch.linalg.solve(a, gradient[0].double().T).T / made.sensitivity
     assert (found[0].double() - wanted).norm() < 1e-5 * wanted.norm()

@@ -14,6 +14,7 @@ from unsc.models import editable_layers
 from unsc.request import Request
 from unsc.steps.budgeted import forget_gradients
 from unsc.steps.estimate import EVERYTHING, SPARING, estimate, in_turn
+from unsc.steps.factors import Matrix
 from unsc.targets import Soft, pseudo_labels
 from unsc.task import RetainFit, Samples, Task, make_aims
 from unsc.watch import Watch
@@ -28,7 +29,7 @@ def samples(n: int, columns: int, seed: int, spread: float = 0.0) -> Batch:
     return Batch(inputs, torch.randint(1, CLASSES, (n,), generator=g))
 
 
-def task_of(columns: int = 6, fit: int = 600, hidden: int = 8, spread: float = 0.0) -> tuple[Task, dict[str, Tensor]]:
+def task_of(columns: int = 6, fit: int = 600, hidden: int = 8, spread: float = 0.0) -> tuple[Task, dict[str, Matrix]]:
     """A perceptron whose class 0 is to be forgotten, and the gradients of the forget loss."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(columns, hidden), nn.Tanh(), nn.Linear(hidden, CLASSES)).eval()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from unsc.batches import Batch
 from unsc.collect import collect_moments
-from unsc.layers import find_layers
+from unsc.layers import Weights, find_layers
 from unsc.steps.paper import ConfinedStep, confined_step
 from unsc.steps.subspace import NullSpace, null_space
 
@@ -151,10 +151,9 @@ def test_parts_of_a_parameter_outside_every_layer_do_not_move() -> None:
     columns = layers[0].columns
     nothing_retained = NullSpace({layers[0].name: torch.zeros(1, columns, 1)}, {layers[0].name: (0,)}, (0,))
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    named = {n: p for n, p in model.named_parameters() if n in layers[0].parameters}
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0, weight_decay=0.1)
     F.cross_entropy(model(torch.randn(6, 3, 4)), torch.arange(6) % 4).backward()
-    confined_step(optimizer, layers, named, nothing_retained)
+    confined_step(optimizer, layers, Weights(model, layers), nothing_retained)
     after = dict(model.named_parameters())
     for name in ("attention.in_proj_weight", "attention.in_proj_bias"):
         assert torch.equal(after[name][:8], before[name][:8])

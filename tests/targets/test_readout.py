@@ -82,3 +82,14 @@ def test_views_hold_what_layers_are_given() -> None:
         torch.testing.assert_close(seen.features["head"], model.conv(x).relu().mean(dim=(2, 3)))
     torch.testing.assert_close(seen.features["conv"], x.flatten(1))
     assert not any(m._forward_hooks for m in model.modules())
+
+
+@pytest.mark.parametrize("n", [20, 40, 200])
+def test_the_ridge_regression_solves_its_normal_equations(n: int) -> None:
+    """Whichever of the two matrices it is solved by: with fewer samples than values, or more."""
+    g = torch.Generator().manual_seed(0)
+    features, labels = torch.randn(n, 40, generator=g), torch.randint(CLASSES, (n,), generator=g)
+    ridge = Ridge.fitted(features, Scores(torch.zeros(n, CLASSES), labels))
+    rows = torch.cat([(features - ridge.mean) / ridge.scale, torch.ones(n, 1)], dim=1).double()
+    left = (rows.T @ rows + n * torch.eye(41)) @ ridge.weights.double()
+    torch.testing.assert_close(left, rows.T @ F.one_hot(labels, CLASSES).double(), atol=1e-3, rtol=1e-3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -35,6 +37,15 @@ def test_unseen_targets_have_exactly_the_margins_of_unseen_samples() -> None:
     found = margins(Scores(targets.log(), records.labels))
     torch.testing.assert_close(found.sort().values, margins(given.unseen).sort().values, atol=1e-4, rtol=1e-4)
     assert torch.equal(found.argsort(), margins(records).argsort())
+
+
+def test_later_requests_take_the_margins_of_the_first_network() -> None:
+    """Not those of the network that earlier requests have made less certain."""
+    records = scores(40, 1, known=4)
+    first = torch.linspace(-2, 5, 40)
+    targets = Unseen(spread=0).make(replace(evidence(records), unseen_margins=first))
+    found = margins(Scores(targets.log(), records.labels))
+    torch.testing.assert_close(found.sort().values, first, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

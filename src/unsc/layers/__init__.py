@@ -7,13 +7,16 @@ from unsc.layers.call import Call, hooked
 from unsc.layers.check import check_layers
 from unsc.layers.find import Found, find_layers
 from unsc.layers.kind import Factored, Factors, Kind, Place, bias_of, own_parameters, weight_and_bias
+from unsc.layers.lags import moment_of
 from unsc.layers.layer import Layer, Use, View, parameters_of
 from unsc.layers.registry import kind_of, kinds, kinds_restored, names_of_kinds, needed_kind, register
-from unsc.layers.rows import Draw, Rows, Strided, flat
+from unsc.layers.rows import Correlations, Draw, Rows, Strided, flat
 from unsc.layers.stream import DrawRows, Receive, observe
+from unsc.layers.weights import Weights
 
 __all__ = [
     "Call",
+    "Correlations",
     "Draw",
     "DrawRows",
     "Factored",
@@ -27,6 +30,7 @@ __all__ = [
     "Strided",
     "Use",
     "View",
+    "Weights",
     "bias_of",
     "check_layers",
     "find_layers",
@@ -35,6 +39,7 @@ __all__ = [
     "kind_of",
     "kinds",
     "kinds_restored",
+    "moment_of",
     "names_of_kinds",
     "needed_kind",
     "observe",

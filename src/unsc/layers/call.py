@@ -10,6 +10,8 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from unsc.sharded import hooks_of_sharding_last, nobody_looks
+
 M = TypeVar("M", bound=nn.Module)
 T = TypeVar("T")
 
@@ -58,7 +60,7 @@ def hooked(modules: Mapping[str, nn.Module], receive: Callable[[Call[Any]], Tens
     def hook(path: str) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any], Any], Tensor | None]:
         def call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Tensor | None:
             nonlocal receiving
-            if receiving:
+            if receiving or nobody_looks():
                 return None
             receiving = True
             try:
@@ -72,6 +74,7 @@ def hooked(modules: Mapping[str, nn.Module], receive: Callable[[Call[Any]], Tens
     try:
         for path, module in modules.items():
             handles.append(module.register_forward_hook(hook(path), with_kwargs=True))
+            hooks_of_sharding_last(module)
         yield
     finally:
         for handle in handles:

@@ -25,7 +25,6 @@ def check_layers(model: nn.Module, layers: Iterable[Layer], forward: Callable[[]
     used at all; neither must be edited on the strength of its type.
     """
     layers = tuple(layers)
-    parameters = dict(model.named_parameters())
     used: set[str] = set()
     broken: dict[str, str] = {}
 
@@ -38,7 +37,7 @@ def check_layers(model: nn.Module, layers: Iterable[Layer], forward: Callable[[]
             if not _same(whole, kind.returned(call, use.role)):
                 broken[use.module] = f"{type(call.module).__name__} does not return what its rows and weights give"
             return
-        matrix = layer.matrix(parameters)
+        matrix = layer.matrix({name: model.get_parameter(name) for name in layer.parameters})
         predicted = [rows @ matrix.mT for rows in chunks(layer, use, kind.rows(call, use.role), CHUNK_BYTES)]
         bias = kind.bias(call.module, use.role) if use.bias is None else None  # one that is not edited
         returned = kind.returned(call, use.role)

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from unsc.layers.call import Call
 from unsc.layers.kind import Factored, Factors, Kind, Place, weight_and_bias
+from unsc.layers.lags import Geometry, Patches
 from unsc.layers.layer import Layer
 from unsc.layers.registry import register
-from unsc.layers.rows import Rows, Strided
+from unsc.layers.rows import Rows
 
 Conv: TypeAlias = nn.Conv1d | nn.Conv2d | nn.Conv3d
 
@@ -40,7 +41,9 @@ class Convolution(Kind[Conv], Factored[Conv]):
         module, dims = call.module, len(call.module.kernel_size)
         seen = windows(module, call.first).unflatten(1, (module.groups, -1))
         positions, kernel = range(3, 3 + dims), range(3 + dims, 3 + 2 * dims)
-        return Strided(seen.permute(1, 2, *kernel, 0, *positions), along=2 + dims)
+        x, geometry = _input(module, call.first)
+        view = seen.permute(1, 2, *kernel, 0, *positions)
+        return Patches(view, 2 + dims, input=x.unflatten(1, (module.groups, -1)), geometry=geometry)
 
     def channels(self, module: Conv) -> int:
         return -1 - len(module.kernel_size)
@@ -61,17 +64,33 @@ class Convolution(Kind[Conv], Factored[Conv]):
 
 def windows(module: Conv, x: Tensor) -> Tensor:
     """Every window the kernel visits, (n, channels, *positions, *kernel), as a view of the padded input."""
-    dims = len(module.kernel_size)
-    x = x if x.dim() == dims + 2 else x[None]  # a single sample may come without a batch dimension
-    mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
-    x = F.pad(x, _padding(module), mode=mode)
+    x = _padded(module, _batched(module, x))
     for i, (size, stride, dilation) in enumerate(zip(module.kernel_size, module.stride, module.dilation, strict=True)):
         x = x.unfold(2 + i, dilation * (size - 1) + 1, stride)[..., ::dilation]
     return x
 
 
-def _padding(module: Conv) -> list[int]:
-    """Zeros before and after each dimension, last dimension first, as `F.pad` takes them."""
+def _input(module: Conv, x: Tensor) -> tuple[Tensor, Geometry]:
+    """The input (n, channels, *sizes), and how the kernel goes over it; zeros around it are left to the latter."""
+    x, padding = _batched(module, x), _padding(module)
+    if module.padding_mode != "zeros":
+        x, padding = _padded(module, x), [(0, 0)] * len(padding)
+    ways = tuple(module.kernel_size), tuple(module.stride), tuple(module.dilation)
+    return x, Geometry(tuple(x.shape[2:]), *ways, tuple(padding))
+
+
+def _batched(module: Conv, x: Tensor) -> Tensor:
+    """A single sample may come without a batch dimension."""
+    return x if x.dim() == len(module.kernel_size) + 2 else x[None]
+
+
+def _padded(module: Conv, x: Tensor) -> Tensor:
+    mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+    return F.pad(x, [side for pair in reversed(_padding(module)) for side in pair], mode=mode)
+
+
+def _padding(module: Conv) -> list[tuple[int, int]]:
+    """How much is put before and after each dimension."""
     pairs: list[tuple[int, int]] = []
     for i, (size, dilation) in enumerate(zip(module.kernel_size, module.dilation, strict=True)):
         if module.padding == "same":
@@ -81,4 +100,4 @@ def _padding(module: Conv) -> list[int]:
             pairs.append((0, 0))
         else:
             pairs.append((int(module.padding[i]), int(module.padding[i])))
-    return [side for pair in reversed(pairs) for side in pair]
+    return pairs

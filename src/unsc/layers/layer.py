@@ -83,9 +83,18 @@ class Layer:
         for i, view in enumerate(self.biases):
             view.of(tensors).copy_(matrix[..., self.inputs + i].reshape(-1))
 
+    @torch.no_grad()
+    def add(self, matrix: Tensor, tensors: Mapping[str, Tensor], factor: float) -> None:
+        """Add `factor` times a matrix (groups, outputs, columns) to the parameters, in place."""
+        weight = self._weight(tensors)
+        weight.add_(matrix[..., : self.inputs].reshape(weight.shape), alpha=factor)
+        for i, view in enumerate(self.biases):
+            view.of(tensors).add_(matrix[..., self.inputs + i].reshape(-1), alpha=factor)
+
     def _weight(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """(groups, outputs, ...), a view of the stored weight."""
-        grouped = self.weight.of(tensors).unflatten(0, (self.groups, -1))
+        stored = self.weight.of(tensors)
+        grouped = stored.unflatten(0, (self.groups, len(stored) // max(self.groups, 1)))
         return grouped.transpose(1, 2) if self.transposed else grouped
 
 

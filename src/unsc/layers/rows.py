@@ -43,6 +43,30 @@ class Rows(ABC):
     def drawn(self, chosen: Tensor) -> Tensor:
         """Those of single rows, at `chosen` (k,) among all samples' positions: (groups, *inputs, k)."""
 
+    def correlations(self, most_bytes: int) -> Correlations | None:
+        """What their moment follows from, if that is found sooner than the rows, in so much memory; else None."""
+        return None
+
+
+@dataclass
+class Correlations:
+    """Sums of products of channels, for each pair of entries of a kernel: the moment of patches, in parts."""
+
+    blocks: dict[tuple[int, int], Tensor]
+    """By pair of entries (a, b) with a <= b: float64 (groups, channels, channels)."""
+    sums: Tensor
+    """Of the patches' entries: float64 (groups, channels, entries)."""
+    count: int
+    """Patches, in each group."""
+
+    def add(self, other: Correlations) -> None:
+        for pair, block in other.blocks.items():
+            known = self.blocks.setdefault(pair, block)
+            if known is not block:
+                known += block
+        self.sums = self.sums + other.sums
+        self.count += other.count
+
 
 @dataclass(frozen=True)
 class Draw:

@@ -13,11 +13,13 @@ from unsc.layers.call import Call, hooked
 from unsc.layers.kind import Kind
 from unsc.layers.layer import Layer, Use
 from unsc.layers.registry import needed_kind
-from unsc.layers.rows import Chunks, Draw
+from unsc.layers.rows import Chunks, Correlations, Draw
 from unsc.memory import in_pieces
 
 Receive: TypeAlias = Callable[[Layer, Tensor], None]
 """Takes a layer and some of its rows, (groups, n, columns)."""
+Correlate: TypeAlias = Callable[[Layer, Use, Correlations], None]
+"""Takes what the moment of a use's rows follows from."""
 DrawRows: TypeAlias = Callable[[Layer, int], Draw | None]
 """Says which rows of a layer to take, of so many that a call has; None for all of them."""
 ReceiveUse: TypeAlias = Callable[[Call[Any], Kind[Any], Layer, Use], None]
@@ -34,17 +36,22 @@ def observe(
     *,
     chunk_bytes: int = CHUNK_BYTES,
     draw: DrawRows = lambda layer, rows: None,
+    correlate: Correlate | None = None,
 ) -> Generator[None]:
     """While active, every forward pass of `model` hands `receive` each layer's rows, or those that `draw` chooses.
 
     Rows come as (groups, n, columns) in chunks of at most `chunk_bytes` (one sample's patches at least), so
     that all patches never exist at once, and in smaller ones where memory runs out: `receive` must leave no trace when
-    it fails. Modules called several times hand over rows at each call.
+    it fails. Modules called several times hand over rows at each call. Where all rows are wanted for their moment, and
+    that is found sooner without them, `correlate` gets what it follows from instead, if it is given.
     """
 
     def of_use(call: Call[Any], kind: Kind[Any], layer: Layer, use: Use) -> None:
         rows = kind.rows(call, use.role)
-        made = Chunks(layer, use, rows, draw(layer, rows.samples * rows.positions))
+        drawn = draw(layer, rows.samples * rows.positions)
+        if correlate is not None and drawn is None and (found := rows.correlations(chunk_bytes)) is not None:
+            return correlate(layer, use, found)
+        made = Chunks(layer, use, rows, drawn)
 
         def hand_over(start: int, stop: int) -> None:
             receive(layer, made.make(start, stop))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unsc.datasets import as_source
+from unsc.datasets import as_source, size_of
 from unsc.methods.shared.problem import Problem
 from unsc.methods.shared.registry import method
 from unsc.methods.shared.search import Range
@@ -73,4 +73,5 @@ def _reference(problem: Problem) -> Reference:
     if not problem.gives("validation"):
         return NO_REFERENCE
     source = as_source(problem.validation, problem.model)
-    return Reference(read_validation(source, known=(), num_classes=problem.num_classes, seed=problem.seed))
+    count, seed = size_of(problem.forget), problem.seed
+    return Reference(read_validation(source, records=count, known=(), num_classes=problem.num_classes, seed=seed))

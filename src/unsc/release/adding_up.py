@@ -53,5 +53,5 @@ def _first_step(
     guide = statistics.curvature(layers, first_gradients(task))
     working = copy.deepcopy(model)
     step = rule.start(working, task, guide)
-    step(own.for_model(working), aims.fit)
+    step(own.for_model(working), aims.fit[torch.arange(len(own))])
     return Together(step.together.excess * max(1.0, step.excess), step.together.correlations)

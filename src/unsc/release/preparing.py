@@ -33,7 +33,7 @@ from unsc.release.plan import Plan, plan_for
 from unsc.release.shares import Member, Sharing, batch_size_for
 from unsc.release.statistics import Statistics
 from unsc.release.store import Contents, Store
-from unsc.steps.together import Together, parts_of
+from unsc.steps.together import Together
 from unsc.storage.hashes import sha256_of_weights
 from unsc.storage.versions import versions
 from unsc.watch import softening
@@ -144,7 +144,7 @@ class Preparation:
         sums = self.sharing.of(self.source, self.members, progress=shown)
         if min(sums.samples.values()) < 1:
             raise InvalidData(f"{self.data.spec} has too few samples for statistics ({sums.samples}); add some")
-        alone = Together.alone(len(parts_of(self.layers)))
+        alone = Together.alone(len(self.layers))
         found = Statistics.of(sums, self.plan, self.sharing.batch_size, self.sharing.temperature, alone)
         together = measured_together(self.network, self.layers, found, self.looked_at, len(self.class_names))
         contents = Contents(self._manifest(shown), replace(found, together=together), self._canaries(), Markers.none())

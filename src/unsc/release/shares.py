@@ -17,7 +17,7 @@ from unsc.logits import check_logits, logits_of
 from unsc.moments import Moment
 from unsc.progress import Progress, quiet
 from unsc.release.plan import Plan, Role
-from unsc.steps.curvature import gradients_of
+from unsc.steps.gradients import gradients_of
 
 _BATCH = 64
 _CLOSE = 1e-4

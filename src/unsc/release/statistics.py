@@ -22,6 +22,7 @@ from unsc.release.plan import Plan
 from unsc.release.shares import Sums
 from unsc.release.strict import Fields, is_finite
 from unsc.steps.curvature import RetainedCurvature, assemble
+from unsc.steps.factors import Matrix
 from unsc.steps.together import Together
 from unsc.storage.files import load_tensors, save_tensors
 
@@ -72,7 +73,7 @@ class Statistics:
         }
         return replace(self, fit=fit, check=check, fisher=fisher, samples=left)
 
-    def curvature(self, layers: Sequence[Layer], gradients: Mapping[str, Tensor]) -> RetainedCurvature:
+    def curvature(self, layers: Sequence[Layer], gradients: Mapping[str, Matrix]) -> RetainedCurvature:
         """The guide of the budgeted step, for steps along `gradients` (by layer) of the forget loss."""
         self.check_layers(layers)
         fit, check = self.moments(layers)
@@ -124,7 +125,7 @@ class Statistics:
             check={name: tensors[f"{_CHECK}{name}"] for name in fisher},
             fisher=fisher,
             samples=_samples(found),
-            together=Together(tensors[_EXCESS], tensors[_CORRELATIONS]),
+            together=Together(tensors[_EXCESS], tensors[_CORRELATIONS]).over(len(fisher)),
         )
 
 

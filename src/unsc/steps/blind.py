@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from unsc.batches import Batch
-from unsc.layers import Layer, parameters_of
+from unsc.layers import Layer, Weights
 from unsc.steps.budgeted import ROUNDING, forget_gradients
 from unsc.steps.curvature import RetainedCurvature
+from unsc.steps.factors import add, dot
 from unsc.steps.rule import Step
-from unsc.steps.together import Together, mix_of, parts_of
+from unsc.steps.together import Together, mix_of
 
 
 class BlindStep(Step):
@@ -33,32 +34,29 @@ class BlindStep(Step):
         budget: float,
     ) -> None:
         self.model, self.layers, self.budget, self.together = model, layers, budget, together
-        self.parameters = parameters_of(model, layers)
-        example = next(iter(self.parameters.values()))
+        self.weights = Weights(model, layers)
+        example = next(iter(self.weights.parameters.values()))
         self.curvature = curvature.to(example.device, example.dtype)
-        for p in self.parameters.values():
+        for p in self.weights.parameters.values():
             p.requires_grad_(True)
-        self.parts = parts_of(layers)
 
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step on samples and their target distributions (n, classes)."""
         loss, gradients = forget_gradients(self.model, self.layers, batch, targets)
         steps = {name: self.curvature.layers[name].solve(g) for name, g in gradients.items()}
-        alone = {name: (gradients[name] * step).sum().item() for name, step in steps.items()}
-        gains = self._by_part(alone)
+        gains = torch.tensor([dot(gradients[x.name], steps[x.name]) for x in self.layers], dtype=torch.float64)
         if not (gains.sum() > 0 and loss > ROUNDING):
             return  # nothing left to learn from this batch
         costs = self.together.costs(gains)
         mix = mix_of(costs, gains)
         length = min(math.sqrt(2 * self.budget / (mix @ costs @ mix).item()), loss / (mix @ gains).item())
-        for part, share in zip(self.parts, mix.tolist(), strict=True):
-            for x in part:
-                x.write(x.matrix(self.parameters) - length * share * steps[x.name], self.parameters)
+        for x, share in zip(self.layers, mix.tolist(), strict=True):
+            add(self.weights, x, steps[x.name], -length * share)
 
     def predicted_kl(self, original: nn.Module, edited: nn.Module) -> float:
         """By the curvature, layers adding up as they were measured to."""
-        alone = {name: 2 * kl for name, (kl, _) in self._costs(original, edited).items()}
-        return 0.5 * self.together.costs(self._by_part(alone)).sum().item()
+        alone = [2 * kl for kl, _ in self._costs(original, edited).values()]
+        return 0.5 * self.together.costs(torch.tensor(alone, dtype=torch.float64)).sum().item()
 
     def predicted_drift(self, original: nn.Module, edited: nn.Module) -> dict[str, float]:
         """`sqrt(tr(D A D.T) / tr(W A W.T))` of each layer: the drift on the rows that A is the moment of."""
@@ -74,6 +72,3 @@ class BlindStep(Step):
             known, matrix = self.curvature.layers[x.name], x.matrix(before)
             found[x.name] = known.kl(x.matrix(after) - matrix), known.kl(matrix)
         return found
-
-    def _by_part(self, alone: dict[str, float]) -> Tensor:
-        return torch.tensor([sum(alone[x.name] for x in part) for part in self.parts], dtype=torch.float64)

@@ -21,14 +21,16 @@ from unsc import peers
 from unsc.batches import Batch
 from unsc.checks import is_number, require
 from unsc.errors import InvalidRequest
-from unsc.layers import Layer, parameters_of
+from unsc.layers import Layer, Weights
 from unsc.progress import Progress
+from unsc.shards import local
+from unsc.steps.course import Course, Heading
 from unsc.steps.curvature import RetainedCurvature
 from unsc.steps.estimate import estimate
-from unsc.steps.gradients import total_gradients
-from unsc.steps.losses import ForgetLoss, Pulled, divergence
+from unsc.steps.factors import Matrix, add, joined, shared_gradients
+from unsc.steps.losses import Beyond, ForgetLoss, Pulled, divergence
 from unsc.steps.rule import Spent, Step, StepRule
-from unsc.steps.together import Together, effects, mix_of, parts_of
+from unsc.steps.together import Together, effects, mix_of
 from unsc.targets import Targets
 from unsc.task import Task
 from unsc.watch import Watch
@@ -41,12 +43,11 @@ _FEWEST_STEPS = 64
 _MEASURE_EVERY, _AGREE = 8, 2.0
 """Steps until it is measured anew how layers add up, at first. While steps cost what was predicted, up to this factor,
 each time takes twice as long to come."""
-_MEASURED_ON = 32
-"""Samples that it is measured on."""
+_MEASURED_ON = 2
+"""Batches of retained samples that it is measured on at first; then one at a time, and the mean with what was found
+before while steps cost what was predicted."""
 _TELLING = 0.01
 """Share of the budget from which on the cost of a step tells how good its prediction was, not how float32 rounds."""
-_PROBE, _TOO_FAR = 0.1, 4.0
-"""What a part is moved by to see its effect, and what is too much for that, in budgets."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,19 @@ class BudgetedRule(StepRule[RetainedCurvature]):
     """Steps that each spend a budget of retained prediction change."""
 
     name: ClassVar[str] = "budgeted"
+    most_samples: ClassVar[int] = 64
     any_layout: ClassVar[bool] = True
+    in_shards: ClassVar[bool] = True
     guides: ClassVar[tuple[type, ...]] = (RetainedCurvature,)
     targets: ClassVar[Targets] = "soft"
     max_kl: ClassVar[float] = 0.1
 
     budget: float = 4e-4
-    """Nats of retained prediction change that each step may cost."""
+    """Nats of retained prediction change that each step may cost; targets may have a pace that multiplies it."""
     hidden: float = 0.0
     """How strongly forgotten samples are also pulled to the hidden features of the retained samples most like them, in
-    nats for each variance of those features. 0 is fastest; 1 leaves less of a class in the features, in about twice as
-    many steps."""
+    nats for each variance of those features. 0 is fastest; 1 leaves less of a class in the features, and each step
+    does more work."""
 
     def __post_init__(self) -> None:
         require("budget", self.budget, "a number above 0", is_number(self.budget) and self.budget > 0)
@@ -78,53 +81,67 @@ class BudgetedRule(StepRule[RetainedCurvature]):
         return estimate(task, first_gradients(task, self._loss(task)), progress=progress)
 
     def start(self, model: nn.Module, task: Task, guide: RetainedCurvature) -> BudgetedStep:
-        return BudgetedStep(model, task.layers, guide, task.watch, budget=self.budget, loss=self._loss(task))
+        rule, loss = task.aims.rule, self._loss(task)
+        budget = rule.pace * self.budget
+        return BudgetedStep(model, task.layers, guide, task.watch, budget=budget, loss=loss, past=rule.past)
 
     def _loss(self, task: Task) -> ForgetLoss:
-        if self.hidden == 0:
-            return divergence
         if task.request.kind == "records":
-            raise InvalidRequest(f"hidden={self.hidden} is for classes, whose samples belong elsewhere; leave it out")
-        return Pulled.to_nearest(task, self.hidden)
+            if self.hidden:
+                raise InvalidRequest(
+                    f"hidden={self.hidden} is for classes, whose samples belong elsewhere; leave it out"
+                )
+            return divergence
+        learned = Beyond.enough(task)
+        return Pulled.to_nearest(task, learned, self.hidden) if self.hidden else learned
 
 
 _DAMPING_SAMPLES, _AT_ONCE = 128, 64
 """Forgotten samples whose gradient the damping is chosen for, and how many of them are in one backward pass."""
+_MOST_AT_ONCE = 128
+"""Samples in one backward pass of a step."""
 
 
-def first_gradients(task: Task, loss: ForgetLoss = divergence) -> dict[str, Tensor]:
+def first_gradients(task: Task, loss: ForgetLoss = divergence) -> dict[str, Matrix]:
     """Those of the forget loss at the original network, whose steps the damping is chosen for."""
     forgotten = task.samples.forget_fit
-    count = min(_DAMPING_SAMPLES, len(forgotten))
-    total = dict.fromkeys((x.name for x in task.layers), torch.zeros(()))
-    for chosen in torch.arange(count).split(_AT_ONCE):
-        own = chosen[peers.own_part(len(chosen))]
-        some = forgotten[own].for_model(task.original)
-        _, found = forget_gradients(task.original, task.layers, some, task.aims.fit[own], loss)
-        total = {name: total[name].to(g) + len(chosen) / count * g for name, g in found.items()}
-    return total
+    chosen = torch.arange(min(_DAMPING_SAMPLES, len(forgotten)))
+    part = peers.own_part(len(chosen))
+    some, targets = forgotten[chosen[part]].for_model(task.original), task.aims.fit[chosen][part]
+    return forget_gradients(task.original, task.layers, some, targets, loss, at_once=_AT_ONCE)[1]
 
 
 def forget_gradients(
-    model: nn.Module, layers: Sequence[Layer], batch: Batch, targets: Tensor, loss: ForgetLoss = divergence
-) -> tuple[float, dict[str, Tensor]]:
+    model: nn.Module,
+    layers: Sequence[Layer],
+    batch: Batch,
+    targets: Tensor,
+    loss: ForgetLoss = divergence,
+    *,
+    at_once: int = _MOST_AT_ONCE,
+) -> tuple[float, dict[str, Matrix]]:
     """The forget loss in nats, by default KL from `targets` (n, classes), and its gradient by each layer's matrix.
 
-    Under several ranks the batch is a rank's part, perhaps an empty one; loss and gradient are those of all parts.
+    Under several ranks the batch is a rank's part, perhaps an empty one; loss and gradient are those of all parts. A
+    backward pass has no more than `at_once` samples of a rank.
     """
     (size,) = peers.total_of(len(batch))
+    passes = max(1, -(-int(size) // (at_once * peers.count())))
 
-    def weighted() -> Tensor:
-        return len(batch) / size * loss(model, batch, targets)
+    def weighted(own: Batch, wanted: Tensor) -> Tensor:
+        return len(own) / size * loss(model, own, wanted)
 
-    value, grads = total_gradients(weighted if len(batch) else None, parameters_of(model, layers))
-    return value, {layer.name: layer.matrix(grads) for layer in layers}
+    value, parts = 0.0, list[dict[str, Matrix]]()
+    for own in torch.arange(len(batch)).tensor_split(passes):  # as many on every rank
+        here, found = shared_gradients(model, layers, weighted, batch if passes == 1 else batch[own], targets[own])
+        value, parts = value + here, [*parts, found]
+    return value, {x.name: joined([part[x.name] for part in parts]) for x in layers}
 
 
 class BudgetedStep(Step):
     """Learn target labels, spending at most `budget` nats of retained prediction change a step."""
 
-    takes_parts = True
+    takes_parts, check_every = True, 2
 
     def __init__(
         self,
@@ -135,43 +152,47 @@ class BudgetedStep(Step):
         *,
         budget: float,
         loss: ForgetLoss = divergence,
+        past: float = 0.0,
     ) -> None:
+        """`past` is the share that earlier directions keep in a step's, see `Course`."""
         self.model, self.layers, self.watch, self.budget, self.loss = model, layers, watch, budget, loss
-        self.parameters = parameters_of(model, layers)
+        self.weights = Weights(model, layers)
+        self.parameters = self.weights.parameters
         example = next(iter(self.parameters.values()))
-        self.curvature = curvature.to(example.device, example.dtype)
+        held = {x.name: self.weights.groups(x) for x in layers}
+        self.curvature = curvature.to(example.device, example.dtype).of_groups(held)
         for p in self.parameters.values():
             p.requires_grad_(True)
-        self.parts = parts_of(layers)
-        self.together = Together.alone(len(self.parts))
+        self._before = {name: local(p).clone() for name, p in self.parameters.items()}
+        self.course, self.together = Course(self.weights, layers, past), Together.alone(len(layers))
         self.excess = 1.0
         """Measured over predicted cost of the steps so far, beyond what `together` says; recent ones count most."""
         self._spent: list[Spent] = []
         self._spent_by_layer = dict.fromkeys((x.name for x in layers), 0.0)
         self._seen = self.seen = watch.first_look()
-        self._next_measurement, self._measurements, self._interval = 0, 0, _MEASURE_EVERY
+        self._next_measurement, self._measurements, self._looked_at, self._interval = 0, 0, 0, _MEASURE_EVERY
         self._calls, self._steps = 0, 0
 
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step on samples and their target distributions (n, classes)."""
         self._calls += 1
         loss, gradients = forget_gradients(self.model, self.layers, batch, targets, self.loss)
-        steps = {name: self.curvature.layers[name].solve(g, len(batch)) for name, g in gradients.items()}
-        # b tr(D (A + damping I) D.T) of the unit step is <G, D>: what it is predicted to cost is what it gains.
-        alone = {name: (gradients[name] * step).sum().item() for name, step in steps.items()}
-        gains = torch.tensor([sum(alone[x.name] for x in part) for part in self.parts], dtype=torch.float64)
-        if not (gains.sum() > 0 and loss > ROUNDING):
+        steps = {name: self.curvature.layers[name].solve(g) for name, g in gradients.items()}
+        heading = self.course.turned(gradients, steps)
+        if not (heading.costs.sum() > 0 and loss > ROUNDING):
             return  # nothing left to learn from this batch
         if self._steps >= self._next_measurement:
-            self._measure(steps, gains)
+            self._measure(heading)
         self._steps += 1
-        costs = self.together.costs(gains)
-        mix = mix_of(costs, gains)
-        length = self._move(steps, mix, (mix @ costs @ mix).item(), (mix @ gains).item(), loss)
+        # b tr(D (A + damping I) D.T) of a direction D = G / b (A + damping I) is <G, D>: it costs what it gains.
+        costs = self.together.costs(heading.costs)
+        mix = mix_of(costs, heading.costs)
+        # A course that was steeper before than it is now has come to where it flattens out: go no further than before.
+        gain = max((mix @ heading.gains).item(), (mix @ heading.costs).item())
+        length = self._move(heading.directions, mix, (mix @ costs @ mix).item(), gain, loss)
         own = length**2 / 2 * mix.square() * costs.diagonal()
-        for part, nats, gain in zip(self.parts, own.tolist(), gains.tolist(), strict=True):
-            for x in part:  # the layers of a part are known by their predictions alone
-                self._spent_by_layer[x.name] += nats * alone[x.name] / gain if gain > 0 else 0.0
+        for x, nats in zip(self.layers, own.tolist(), strict=True):
+            self._spent_by_layer[x.name] += nats
 
     @property
     def spent(self) -> Sequence[Spent]:
@@ -181,35 +202,30 @@ class BudgetedStep(Step):
     def spent_by_layer(self) -> Mapping[str, float]:
         return self._spent_by_layer
 
-    def _measure(self, steps: Mapping[str, Tensor], gains: Tensor) -> None:
-        """See how the parts of this step add up, on samples other than those that steps are checked on."""
-        batch = self.watch.another(self._measurements)
-        batch = batch[torch.arange(min(_MEASURED_ON, len(batch)))]
-        agreed = self._measurements > 0 and 1 / _AGREE <= self.excess <= _AGREE
+    def _measure(self, heading: Heading) -> None:
+        """See how the layers of this step add up, on samples other than those that steps are checked on."""
+        first = self._measurements == 0
+        batches = [self.watch.another(self._looked_at + i) for i in range(_MEASURED_ON if first else 1)]
+        self._looked_at += len(batches)
+        agreed = not first and 1 / _AGREE <= self.excess <= _AGREE
         self._interval = 2 * self._interval if agreed else _MEASURE_EVERY
-        lengths = (2 * _PROBE * self.budget / (self.together.excess * gains).clamp(min=1e-30)).sqrt()
-        for _ in range(_TRIES):
-            changes = effects(self.model, self.parts, steps, lengths.tolist(), batch, self.watch)
-            spent = lengths.square() * changes.square().sum(dim=1) / 2
-            # Beyond the budget, or where the network breaks, a difference is no derivative.
-            sound = spent <= _TOO_FAR * self.budget
-            if sound.all():
-                self.together, self.excess = Together.measured(changes, gains), 1.0
-                break
-            lengths = torch.where(sound, lengths, 0.1 * lengths)
+        found = effects(self.model, self.layers, heading.directions, batches, self.watch, seed=self._measurements)
+        if torch.isfinite(found).all():
+            now = Together.measured(found, heading.costs)
+            self.together, self.excess = self.together.averaged(now) if agreed else now, 1.0
         self._measurements += 1
         self._next_measurement = self._steps + self._interval
 
-    def _move(self, steps: Mapping[str, Tensor], mix: Tensor, cost: float, gain: float, loss: float) -> float:
+    def _move(self, steps: Mapping[str, Matrix], mix: Tensor, cost: float, gain: float, loss: float) -> float:
         """Move along `mix`, of this cost and gain at length 1, as far as budget and loss allow; gives the length."""
         with torch.no_grad():
-            before = {x.name: x.matrix(self.parameters) for x in self.layers}
-        share = {x.name: k for part, k in zip(self.parts, mix.tolist(), strict=True) for x in part}
+            for name, kept in self._before.items():
+                kept.copy_(local(self.parameters[name]))
         for _ in range(_TRIES):
             # Spend the budget, but go no further than where the loss, were it linear, would be gone.
             length = min(math.sqrt(2 * self.budget / (self.excess * cost)), loss / gain)
-            for x in self.layers:
-                x.write(torch.sub(before[x.name], steps[x.name], alpha=length * share[x.name]), self.parameters)
+            for x, share in zip(self.layers, mix.tolist(), strict=True):
+                add(self.weights, x, steps[x.name], -length * share)
             seen = self.watch.quick_look(self.model)
             moved, total = self.watch.divergence(self._seen, seen), self.watch.divergence_from_original(seen)
             predicted = length**2 * cost / 2
@@ -223,9 +239,14 @@ class BudgetedStep(Step):
             self.excess = max(4 * self.budget, moved if math.isfinite(moved) else 16 * self.budget) / predicted
             self._next_measurement = self._steps
             self.taken_back += 1
-        for x in self.layers:
-            x.write(before[x.name], self.parameters)
+            self._take_back()
         return 0.0
+
+    @torch.no_grad()
+    def _take_back(self) -> None:
+        """Exactly: a step far too long leaves nothing of a weight that could be had by going back."""
+        for name, kept in self._before.items():
+            local(self.parameters[name]).copy_(kept)
 
     def _allowed(self, moved: float, total: float) -> bool:
         """The root of a KL is a length: a step goes, and adds, at most twice the length of its budget."""
@@ -235,8 +256,11 @@ class BudgetedStep(Step):
         before = self._spent[-1].total if self._spent else 0.0
         return math.sqrt(moved) <= bound and math.sqrt(total) - math.sqrt(before) <= bound
 
-    @torch.no_grad()
     def predicted_kl(self, original: nn.Module, edited: nn.Module) -> float:
-        """By the curvature, adding up layers as if each had moved alone."""
-        before, after = dict(original.named_parameters()), dict(edited.named_parameters())
-        return sum(self.curvature.layers[x.name].kl(x.matrix(after) - x.matrix(before)) for x in self.layers)
+        """To second order, by the derivatives of the original's retained predictions along the whole way, all layers
+        together: how far it is from measured says how far the network is from what each step takes it for."""
+        before, after = Weights(original, self.layers), Weights(edited, self.layers)
+        with torch.no_grad():
+            way = {x.name: after.matrix(x) - before.matrix(x) for x in self.layers}
+        found = effects(original, self.layers, way, [self.watch.another(0)], self.watch, seed=0)
+        return 0.5 * found.sum(dim=1).square().sum().item()

@@ -10,24 +10,20 @@ forgetting for its cost on *other* retained samples (`choose_damping`). No rule 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import overload
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from unsc import peers
-from unsc.batches import Batch
 from unsc.errors import InvalidData
-from unsc.layers import Layer, parameters_of
-from unsc.logits import logits_of
+from unsc.layers import Layer
 from unsc.moments import Moment
 from unsc.request import Request
-from unsc.steps.gradients import gradients_of
+from unsc.steps.factors import LowRank, Matrix
 from unsc.storage.files import load_tensors, save_tensors
-from unsc.watch import Watch
 
 _GRID = tuple(10.0**e for e in range(-4, 5))
 """Dampings to try, in units of A's mean eigenvalue."""
@@ -35,37 +31,14 @@ _KIND, _FORMER_KIND = "retained_curvature", "retained_metric"
 """What a saved file says it is: now, and in 0.2.0."""
 
 
-_PROBES, _SAME = 8, 1e-5
-"""Random vectors that check whether a matrix was factored, and what they may miss of its norm."""
-_FIRST_RANK = 144
-"""Gradients of linear layers have at most the rank of their samples: 128 where a damping is chosen."""
 _MANY, _LEADING = 1024, 512
 """Rows and columns beyond which a layer's curvature is that of its leading eigenvectors, and how many these are. In
 layers so wide the others hold a few thousandths of the rows' energy, and the damping speaks for them."""
 
 
-def thin_factors(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor] | None:
-    """L (1, outputs, rank) and R (1, rank, columns) with `L R = matrix`, up to rounding, and R's rows orthonormal.
-
-    By a randomized range finder: random combinations of the rows span them all, if these span no more. Other random
-    vectors tell whether they do. None if they do not, or if the matrix is so small that it does not pay.
-    """
-    groups, outputs, columns = matrix.shape
-    if groups != 1 or min(outputs, columns) < 3 * rank:
-        return None
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(outputs, rank, generator=generator).to(matrix)
-    probes = torch.randn(columns, _PROBES, generator=generator).to(matrix)
-    basis = torch.linalg.qr(matrix[0].mT @ drawn)[0]
-    left, whole = matrix[0] @ basis, matrix[0] @ probes
-    missed = (whole - left @ (basis.mT @ probes)).norm()
-    return (left[None], basis.mT[None]) if bool(missed <= _SAME * whole.norm()) else None
-
-
-def _fewer_rows(gradient: Tensor) -> Tensor:
+def _fewer_rows(gradient: Matrix) -> Tensor:
     """A matrix with the same `G.T G` and fewer rows, where there is one: gains and costs depend on nothing else."""
-    thin = thin_factors(gradient, _FIRST_RANK)
-    return gradient if thin is None else torch.linalg.qr(thin[0])[1] @ thin[1]
+    return torch.linalg.qr(gradient.left)[1] @ gradient.right if isinstance(gradient, LowRank) else gradient
 
 
 @dataclass(frozen=True)
@@ -84,11 +57,19 @@ class LayerCurvature:
         values, vectors = (t.to(device=device, dtype=dtype) for t in (self.values, self.vectors))
         return replace(self, values=values, vectors=vectors)
 
-    def solve(self, gradient: Tensor, rank: int | None = None) -> Tensor:
-        """`G (b (A + damping I))^-1` for G (groups, outputs, columns), which may be known to have a low `rank`."""
-        thin = None if rank is None else thin_factors(gradient, rank + _PROBES)
-        # The gradient of a wide linear layer has the rank of its batch: the inverse acts on that many rows.
-        return self._solve(gradient) if thin is None else thin[0] @ self._solve(thin[1])
+    def of_groups(self, groups: slice) -> LayerCurvature:
+        """Of some groups alone."""
+        return replace(self, values=self.values[groups], vectors=self.vectors[groups])
+
+    @overload
+    def solve(self, gradient: LowRank) -> LowRank: ...
+    @overload
+    def solve(self, gradient: Tensor) -> Tensor: ...
+    def solve(self, gradient: Matrix) -> Matrix:
+        """`G (b (A + damping I))^-1` for G (groups, outputs, columns)."""
+        if isinstance(gradient, LowRank):  # the inverse acts on as many rows as the gradient has samples
+            return LowRank(gradient.left, self._solve(gradient.right))
+        return self._solve(gradient)
 
     def _solve(self, gradient: Tensor) -> Tensor:
         shrink = self.values / (self.values + self.damping)
@@ -119,6 +100,10 @@ class RetainedCurvature:
         """On another device and in another precision."""
         return replace(self, layers={name: layer.to(device, dtype) for name, layer in self.layers.items()})
 
+    def of_groups(self, groups: Mapping[str, slice]) -> RetainedCurvature:
+        """Of some groups of each layer alone."""
+        return replace(self, layers={name: self.layers[name].of_groups(chosen) for name, chosen in groups.items()})
+
     def save(self, path: str | Path) -> None:
         """Write a safetensors file that `RetainedCurvature.load` reads."""
         tensors = {f"{name}/values": x.values for name, x in self.layers.items()}
@@ -145,7 +130,7 @@ def assemble(
     held_out: Mapping[str, Moment],
     samples: tuple[int, int],
     sensitivities: Mapping[str, float],
-    gradients: Mapping[str, Tensor],
+    gradients: Mapping[str, Matrix],
 ) -> RetainedCurvature:
     """Put the curvature together.
 
@@ -160,7 +145,7 @@ def assemble(
 
 
 def curvature_of(
-    fitted: Moment, held_out: Moment, samples: tuple[int, int], sensitivity: float, gradient: Tensor
+    fitted: Moment, held_out: Moment, samples: tuple[int, int], sensitivity: float, gradient: Matrix
 ) -> tuple[LayerCurvature, float]:
     """That of one layer, and what its first step buys for its held-out cost."""
     wide = min(fitted.count, fitted.columns) > _MANY
@@ -170,7 +155,7 @@ def curvature_of(
 
 
 def best_damping(
-    curvature: LayerCurvature, gradient: Tensor, held_out: Moment, samples: int
+    curvature: LayerCurvature, gradient: Matrix, held_out: Moment, samples: int
 ) -> tuple[LayerCurvature, float]:
     """The curvature with the damping that buys the most forgetting per held-out cost, and how much that is.
 
@@ -182,8 +167,8 @@ def best_damping(
     mean = curvature.values.sum().item() / (curvature.values.shape[0] * curvature.vectors.shape[1])
     if mean == 0:
         return replace(curvature, damping=1.0), 0.0
-    gradient = gradient.to(curvature.vectors.dtype)  # that of a float64 model is float64
-    trial = _Trial.of(curvature, _fewer_rows(gradient), held_out)
+    # That of a float64 model is float64.
+    trial = _Trial.of(curvature, _fewer_rows(gradient).to(curvature.vectors.dtype), held_out)
     best, best_worth = replace(curvature, damping=mean), 0.0
     for ratio in _GRID:
         damping = ratio * mean
@@ -194,7 +179,7 @@ def best_damping(
     return best, best_worth
 
 
-def choose_damping(curvature: LayerCurvature, gradient: Tensor, held_out: Moment, samples: int) -> LayerCurvature:
+def choose_damping(curvature: LayerCurvature, gradient: Matrix, held_out: Moment, samples: int) -> LayerCurvature:
     """The curvature of `best_damping`."""
     return best_damping(curvature, gradient, held_out, samples)[0]
 
@@ -242,45 +227,3 @@ class _Trial:
         share = 1 / (self.values + damping)
         inside = (share[:, None, :] @ self.costs @ share[:, :, None]).sum().item()
         return inside + 2 * (share * self.rest_costs).sum().item() / damping + self.rest_cost / damping**2
-
-
-def sensitivities(
-    model: nn.Module,
-    layers: Sequence[Layer],
-    batches: Iterable[Batch],
-    moments: Mapping[str, Moment],
-    samples: int,
-    watch: Watch,
-    *,
-    generator: torch.Generator,
-) -> dict[str, float]:
-    """Each layer's b, from retained `batches` and the traces of retained `moments` of so many `samples`.
-
-    With labels drawn from the network's own (softened) predictions, gradients of different samples are
-    independent with mean zero, so the squared norm of a batch's summed gradient is an unbiased estimate of
-    its samples' summed Fisher traces: no gradient of a single sample is needed, whatever the layer. Batches and
-    moments are what this rank has of them.
-    """
-    parameters = parameters_of(model, layers)
-    fisher = dict.fromkeys((x.name for x in layers), 0.0)
-    seen = 0
-    for batch in batches:
-        batch = batch.for_model(model)
-        logs = watch.log_probabilities(logits_of(model, batch))
-        drawn = torch.multinomial(logs.detach().exp().cpu(), 1, generator=generator)[:, 0].to(logs.device)
-        loss = watch.temperature * F.nll_loss(logs, drawn, reduction="sum")
-        grads = gradients_of(loss, parameters)
-        for layer in layers:
-            fisher[layer.name] += sum(_energy(view.of(grads)) for view in (layer.weight, *layer.biases))
-        seen += len(batch)
-    energies = [x.outputs * moments[x.name].trace().sum().item() for x in layers]
-    seen, *sums = peers.total_of(seen, *fisher.values(), *energies)
-    pairs = zip(sums[: len(layers)], sums[len(layers) :], strict=True)
-    # A layer that retained predictions do not depend on at all would be free; keep its cost finite.
-    costs = [max(own / seen, 1e-12) / max(energy / samples, 1e-12) for own, energy in pairs]
-    return dict(zip(fisher, costs, strict=True))
-
-
-def _energy(tensor: Tensor) -> float:
-    """The sum of squares, in float64, of so little at a time that it stays in the processor's cache."""
-    return sum(part.double().square().sum().item() for part in tensor.reshape(-1).split(1 << 16))

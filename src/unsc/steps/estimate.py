@@ -18,10 +18,13 @@ from unsc import peers
 from unsc.batches import Batch
 from unsc.collect import RowBudget, collect
 from unsc.errors import InvalidData
-from unsc.layers import Layer
+from unsc.layers import Layer, Weights
 from unsc.moments import Moment
 from unsc.progress import Advance, Progress, quiet
-from unsc.steps.curvature import LayerCurvature, RetainedCurvature, curvature_of, sensitivities
+from unsc.sharded import is_sharded
+from unsc.steps.curvature import LayerCurvature, RetainedCurvature, curvature_of
+from unsc.steps.factors import LowRank, Matrix
+from unsc.steps.sensitivity import sensitivities
 from unsc.task import BATCH, RetainFit, Task
 
 
@@ -82,7 +85,7 @@ def in_turn(positions: Mapping[int, Tensor], generator: torch.Generator) -> tupl
 
 
 def estimate(
-    task: Task, gradients: Mapping[str, Tensor], effort: Effort = SPARING, *, progress: Progress = quiet
+    task: Task, gradients: Mapping[str, Matrix], effort: Effort = SPARING, *, progress: Progress = quiet
 ) -> RetainedCurvature:
     """The curvature of a task, for steps along `gradients` (by layer) of the forget loss."""
     generator = torch.Generator().manual_seed(task.seed)
@@ -95,14 +98,17 @@ def estimate(
     with progress("moments", goal) as advance:
         moments.add(task.layers, order.read(fit, seen, goal), goal, advance)
     drawn = fit.positions_drawn(effort.sensitivity_samples, _SENSITIVITY_BATCH, generator)
-    own = ((number, fit.read(chosen)) for number, chosen in peers.mine(enumerate(drawn)))
+    # Of a sharded network, gradients are those of all ranks, which each take a part of every batch.
+    numbered = enumerate(drawn) if is_sharded(task.original) else peers.mine(enumerate(drawn))
+    own = ((number, fit.read(chosen)) for number, chosen in numbered)
     batches = _reseeding(generator, task.seed, _LABELS, own)
     b = sensitivities(task.original, task.layers, batches, moments.by_layer, goal, task.watch, generator=generator)
     made: dict[str, LayerCurvature] = {}
     bought = dict.fromkeys(moments.by_layer, 0.0)
     doubtful: Sequence[Layer] = task.layers
+    weights = Weights(task.original, task.layers)
     while True:
-        found, now = _assembled(doubtful, moments, check, b, gradients)
+        found, now = _assembled(doubtful, moments, check, b, gradients, weights)
         made |= found
         doubtful = [x for x in doubtful if now[x.name] > effort.improvement * bought[x.name]]
         if not doubtful or len(order.labels) < _WORTH_A_LOOK * goal:
@@ -118,7 +124,8 @@ def _assembled(
     fitted: _Moments,
     held_out: _Moments,
     sensitivity: Mapping[str, float],
-    gradients: Mapping[str, Tensor],
+    gradients: Mapping[str, Matrix],
+    weights: Weights,
 ) -> tuple[dict[str, LayerCurvature], dict[str, float]]:
     """Curvatures and what their first steps buy, by layer. Eigendecompositions are shared out over ranks."""
     owned = peers.owners({x.name: x.groups * float(x.columns) ** 3 for x in layers})
@@ -127,12 +134,19 @@ def _assembled(
         for name, owner in owned.items()
     }
     samples = fitted.samples, held_out.samples
+    rows = {x.name: _whole_at(owned[x.name], x, gradients[x.name], weights) for x in layers}
+    along = {name: whole_rows for name, whole_rows in rows.items() if whole_rows is not None}
 
     def work(name: str) -> tuple[LayerCurvature, float]:
-        return curvature_of(*whole[name], samples, sensitivity[name], gradients[name])
+        return curvature_of(*whole[name], samples, sensitivity[name], along[name])
 
     found = peers.worked_out(owned, work)
     return {name: x for name, (x, _) in found.items()}, {name: worth for name, (_, worth) in found.items()}
+
+
+def _whole_at(owner: int, layer: Layer, gradient: Matrix, weights: Weights) -> Matrix | None:
+    """All rows of a gradient, on the rank `owner`; factors are those of a single process."""
+    return gradient if isinstance(gradient, LowRank) else weights.whole_at(owner, layer, gradient)
 
 
 def _reseeding(

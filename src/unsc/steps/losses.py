@@ -1,5 +1,9 @@
 """What a step lowers on forgotten samples: the distance from their targets, and perhaps a pull inside the network.
 
+Samples that are learned from are soon at their targets, where the distance has no slope left and steps grow small,
+while some that are held out are still known. So forgotten outputs are counted as higher than they are: learning then
+goes on until they are that much lower than the samples themselves would need.
+
 What is learned at the output alone leaves a forgotten class together in the features. The pull, at every layer of the
 deeper half, moves its samples to where the retained samples are that are most like them, as the original network sees
 both.
@@ -7,6 +11,7 @@ both.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -24,6 +29,8 @@ from unsc.task import Task
 ForgetLoss: TypeAlias = Callable[[nn.Module, Batch, Tensor], Tensor]
 """From a network, a batch on its device and target distributions (n, classes): nats."""
 
+_LEAST_MASS = 1e-4
+"""Smaller masses at which a run may end raise outputs no further."""
 _NEAREST = 3
 """Retained samples whose mean features a forgotten sample is moved to."""
 _BANK, _AT_ONCE = 512, 64
@@ -32,27 +39,53 @@ _BANK, _AT_ONCE = 512, 64
 
 def divergence(model: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
     """Mean KL of the predictions from `targets` (n, classes), in nats."""
-    return F.kl_div(logits_of(model, batch).log_softmax(dim=1), targets, reduction="batchmean")
+    return _divergence(logits_of(model, batch), targets)
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """The divergence, with some outputs counted as higher than they are."""
+
+    raised: Tensor
+    """By how many nats, (classes,)."""
+
+    @classmethod
+    def enough(cls, task: Task) -> Beyond:
+        """With the outputs of classes to forget so much higher that a sample looks half known where a run would end.
+
+        That is by the log-odds of the mass that its goal allows.
+        """
+        mass = min(max(task.aims.goal.enough, _LEAST_MASS), 0.5)
+        outputs = (~task.request.kept).to(task.aims.check)
+        return cls((math.log(1 - mass) - math.log(mass)) * outputs)
+
+    def __call__(self, model: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
+        return self.from_logits(logits_of(model, batch), targets)
+
+    def from_logits(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """From logits and target distributions, both (n, classes)."""
+        return _divergence(logits + self.raised, targets)
 
 
 @dataclass(frozen=True)
 class Pulled:
-    """The divergence, and `weight` nats for each variance that hidden features are away from where they should be."""
+    """What is learned at the output, and `weight` nats for each variance between hidden features and their aims."""
 
+    learned: Beyond
     original: nn.Module
     bank: dict[str, Tensor]
     """Features of retained samples in the original network, by path of a layer, (samples, values)."""
     weight: float
 
     @classmethod
-    def to_nearest(cls, task: Task, weight: float) -> Pulled:
+    def to_nearest(cls, task: Task, learned: Beyond, weight: float) -> Pulled:
         """To the features of some retained samples of a task, at the deeper half of its layers."""
         few = list(task.samples.retain_fit.draw(_BANK, _AT_ONCE, torch.Generator().manual_seed(task.seed)))
         retained = join(few or task.samples.retain_check).for_model(task.original)
         with torch.no_grad():
             _, seen = _features(task.original, retained)
         deeper = list(seen)[len(seen) // 2 :]
-        return cls(task.original, {path: seen[path] for path in deeper}, weight)
+        return cls(learned, task.original, {path: seen[path] for path in deeper}, weight)
 
     def __call__(self, model: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
         logits, seen = _features(model, batch)
@@ -61,8 +94,7 @@ class Pulled:
             (seen[path] - aim).square().mean() / self.bank[path].var(dim=0).mean().clamp(min=1e-8)
             for path, aim in aims.items()
         ]
-        learned = F.kl_div(logits.log_softmax(dim=1), targets, reduction="batchmean")
-        return learned + self.weight * torch.stack(apart).mean()
+        return self.learned.from_logits(logits, targets) + self.weight * torch.stack(apart).mean()
 
     @torch.no_grad()
     def aims(self, batch: Batch) -> dict[str, Tensor]:
@@ -75,6 +107,10 @@ class Pulled:
         count = min(_NEAREST, len(self.bank[last]))
         nearest = torch.cdist(seen[last], self.bank[last]).topk(count, largest=False).indices
         return {path: x[nearest].mean(dim=1) for path, x in self.bank.items()}
+
+
+def _divergence(logits: Tensor, targets: Tensor) -> Tensor:
+    return F.kl_div(logits.log_softmax(dim=1), targets, reduction="batchmean")
 
 
 def _features(model: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:

@@ -18,9 +18,8 @@ from unsc import peers
 from unsc.batches import Batch
 from unsc.checks import is_number, require
 from unsc.collect import collect
-from unsc.layers import Layer, parameters_of
+from unsc.layers import Layer, Weights
 from unsc.logits import logits_of
-from unsc.moments import precise
 from unsc.progress import Progress
 from unsc.steps.gradients import total_gradients
 from unsc.steps.rule import Step, StepRule
@@ -37,6 +36,7 @@ class PaperRule(StepRule[NullSpace | NullSpaces]):
 
     name: ClassVar[str] = "paper"
     any_layout: ClassVar[bool] = True
+    in_shards: ClassVar[bool] = True
     guides: ClassVar[tuple[type, ...]] = (NullSpace, NullSpaces)
     preparing: ClassVar[tuple[str, ...]] = ("energy", "merge_energy")
     targets: ClassVar[Targets] = "hard"
@@ -64,21 +64,22 @@ class PaperRule(StepRule[NullSpace | NullSpaces]):
         fit = task.samples.retain_fit
         with progress("moments", fit.number_of_batches()) as advance:
 
-            def basis(label: int) -> dict[str, Tensor]:
-                batches = fit.of_class(label)
-                moments = precise(task.layers)
-                collect(
-                    task.original, task.layers, batches, into=moments, chunk_bytes=task.chunk_bytes, advance=advance
-                )
-                return class_basis(moments, self.energy)
+            def basis(label: int | None) -> dict[str, Tensor]:
+                """Of a class, or of none, for the sake of ranks that have one more."""
+                batches, chunk_bytes = () if label is None else fit.of_class(label), task.chunk_bytes
+                moments = collect(task.original, task.layers, batches, chunk_bytes=chunk_bytes, advance=advance)
+                return {} if label is None else class_basis(moments, self.energy)
 
             if task.request.kind == "classes":
                 merge = Merge()
-                for label in peers.mine(fit.positions):
-                    merge.add(label, basis(label))
+                for label in peers.in_turns(fit.positions):
+                    found = basis(label)
+                    if label is not None:
+                        merge.add(label, found)
                 return merge.total().null_space(self.merge_energy, {"energy": self.to_dict()["energy"]})
-            owned = peers.owners({label: float(len(own)) for label, own in fit.positions.items()})
-            bases = ClassBases(peers.worked_out(owned, basis), self.energy, task.request.num_classes)
+            found = {label: basis(label) for label in peers.in_turns(fit.positions)}
+            everyones = {k: of_class for part in peers.gathered(found) for k, of_class in part.items() if k is not None}
+            bases = ClassBases(dict(sorted(everyones.items())), self.energy, task.request.num_classes)
         own = task.samples.forget_fit.labels.unique().tolist()
         others = {k: set(fit.positions) - {k} for k in own}
         return NullSpaces({k: bases.null_space(others[k], merge_energy=self.merge_energy) for k in own})
@@ -109,13 +110,17 @@ class ConfinedStep(Step):
     ) -> None:
         """One null space for all samples, or one for the samples of each label."""
         self.model, self.layers = model, layers
-        self.parameters = parameters_of(model, layers)
-        example = next(iter(self.parameters.values()))
+        self.weights = Weights(model, layers)
+        parameters = self.weights.parameters.values()
+        example = next(iter(parameters))
         by_label = {None: spaces} if isinstance(spaces, NullSpace) else dict(spaces)
-        self.spaces = {label: space.to(example.device, example.dtype) for label, space in by_label.items()}
-        for p in self.parameters.values():
+        self.spaces = {
+            label: space.of_groups({x.name: self.weights.groups(x) for x in layers}).to(example.device, example.dtype)
+            for label, space in by_label.items()
+        }
+        for p in parameters:
             p.requires_grad_(True)
-        self.optimizer = optimizer(self.parameters.values())
+        self.optimizer = optimizer(parameters)
 
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step on samples and their target distributions (n, classes), once for each null space among them."""
@@ -127,24 +132,24 @@ class ConfinedStep(Step):
                 self._step(batch[own], targets[own], space, share=1 / size)
 
     def _step(self, batch: Batch, targets: Tensor, space: NullSpace, *, share: float) -> None:
-        def loss() -> Tensor:
-            return share * F.cross_entropy(logits_of(self.model, batch), targets, reduction="sum")
+        def loss(own: Batch, wanted: Tensor) -> Tensor:
+            return share * F.cross_entropy(logits_of(self.model, own), wanted, reduction="sum")
 
-        _, grads = total_gradients(loss if len(batch) else None, self.parameters)
-        for name, p in self.parameters.items():
+        _, grads = total_gradients(self.model, self.weights.parameters, loss, batch, targets)
+        for name, p in self.weights.parameters.items():
             p.grad = grads[name]
-        confined_step(self.optimizer, self.layers, self.parameters, space)
+        confined_step(self.optimizer, self.layers, self.weights, space)
 
 
 @torch.no_grad()
 def confined_step(
-    optimizer: torch.optim.Optimizer, layers: Sequence[Layer], parameters: Mapping[str, Tensor], space: NullSpace
+    optimizer: torch.optim.Optimizer, layers: Sequence[Layer], weights: Weights, space: NullSpace
 ) -> None:
     """`optimizer.step()`, of which only the part in the null space stays."""
-    before = {name: p.detach().clone() for name, p in parameters.items()}
+    before = {name: p.detach().clone() for name, p in weights.parameters.items()}
     optimizer.step()
-    wanted = {x.name: x.matrix(parameters) - x.matrix(before) for x in layers}
-    for name, p in parameters.items():
+    wanted = {x.name: weights.matrix(x) - weights.matrix(x, before) for x in layers}
+    for name, p in weights.parameters.items():
         p.copy_(before[name])  # parts of a parameter that belong to no layer do not move
     for layer in layers:
-        layer.write(layer.matrix(before) + space.project(layer.name, wanted[layer.name]), parameters)
+        weights.write(layer, weights.matrix(layer, before) + space.project(layer.name, wanted[layer.name]))

@@ -57,6 +57,8 @@ class Step(ABC):
 
     takes_parts: ClassVar[bool] = False
     """Whether each rank may be given its part of a batch, which may be empty, and makes the same step of all parts."""
+    check_every: ClassVar[int] = 4
+    """Steps from one check of what is forgotten to the next."""
     taken_back: int = 0
     """How many tries were taken back because they cost more than allowed."""
     seen: Tensor | None = None
@@ -97,8 +99,13 @@ class StepRule(ABC, Generic[G]):
     """What kinds of guide its steps can be confined by."""
     preparing: ClassVar[tuple[str, ...]] = ()
     """Options that only matter while the guide is made."""
+    most_samples: ClassVar[int] = 128
+    """Forgotten samples a step, at most, where a pass takes several steps and the user does not say."""
     any_layout: ClassVar[bool] = False
     """Whether its steps take weights however they lie in memory, so that convolutions may be laid out for speed."""
+    in_shards: ClassVar[bool] = False
+    """Whether its steps move the rows of a sharded network where they are (`layers.Weights`); if not, every rank works
+    on a whole copy."""
     targets: ClassVar[Targets]
     """Where samples of forgotten classes go unless the user says otherwise."""
     record_targets: ClassVar[Targets] = "unseen"

@@ -32,8 +32,8 @@ def leading(moment: Moment, energy: float) -> tuple[Tensor, Tensor]:
     threshold is included. Returns (groups, columns, r) in float64, where groups of a lower rank than r are
     filled up with zero vectors, and ranks (groups,).
     """
-    values, vectors = moment.spectrum()
-    total = values.sum(dim=1, keepdim=True)
+    values, vectors, total = moment.holding(energy)
+    total = total[:, None]
     # Without the margin, rounding decides whether energy = 1 keeps directions that hold nothing.
     reached = values.cumsum(dim=1) >= total * energy - 1e-12 * total
     ranks = torch.where(total[:, 0] > 0, values.shape[1] - reached.sum(dim=1) + 1, torch.zeros_like(reached.sum(dim=1)))
@@ -180,6 +180,10 @@ class NullSpace:
     def to(self, *args: object, **kwargs: object) -> NullSpace:
         """On another device or in another precision, like `Tensor.to`."""
         return replace(self, bases={n: u.to(*args, **kwargs) for n, u in self.bases.items()})  # type: ignore[arg-type]
+
+    def of_groups(self, groups: Mapping[str, slice]) -> NullSpace:
+        """Of some groups of each layer alone."""
+        return replace(self, bases={name: self.bases[name][chosen] for name, chosen in groups.items()})
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file that `NullSpace.load` reads."""

@@ -1,10 +1,14 @@
 """How layers add up: what a step costs retained predictions when all layers move at once.
 
 The curvature knows each layer alone, and of that only a mean over all directions. Along one step layers push the same
-predictions the same way, so that together they cost many times the sum. Here the effect of each part of a step is
-measured: with U the change of retained logits by a part, F holds the covariances of these changes under the network's
-own predictions, and moving the parts by k costs `k.T F k / 2` nats. Each part moves by what it gains for its own cost,
-the diagonal of F, so that every layer has its share; the whole of F says how far they may go together.
+predictions the same way, so that together they cost many times the sum. Here the effect of each layer's part of a step
+is measured: F holds the covariances of what the parts do to retained logits, under the network's own predictions, and
+moving the parts by k costs `k.T F k / 2` nats. Each part moves by what it gains for its own cost, the diagonal of F,
+so that every layer has its share; the whole of F says how far they may go together.
+
+All of F comes from a few backward passes, however many layers there are. Along random combinations of a sample's
+logits, weighted so that their products are on average those covariances, the gradient by a layer times its direction is
+one number for each layer; products of these numbers are on average F.
 """
 
 from __future__ import annotations
@@ -12,88 +16,115 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from unsc.batches import Batch
-from unsc.layers import Layer
-from unsc.logits import shared_logits
+from unsc import peers
+from unsc.batches import Batch, pieces
+from unsc.layers import Layer, Weights
+from unsc.logits import logits_of
+from unsc.steps.factors import Matrix, dot, own_gradients
+from unsc.steps.gradients import BatchLoss, total_gradients
 from unsc.watch import Watch
 
-_MOST_PARTS = 16
-"""Each part takes a forward pass to measure; in deeper networks a part is several layers that follow each other."""
+_TOGETHER = 4
+"""Samples in a backward pass. Their combinations are independent with mean zero, so that products of sums are on
+average sums of products; fewer at once are less random and take longer."""
 _SHRINK = 0.3
 """How much of the covariances between parts is not believed: they are measured on few samples."""
 
 
-def parts_of(layers: Sequence[Layer]) -> list[tuple[Layer, ...]]:
-    """Layers that follow each other, in at most 16 parts of almost equal size."""
-    size = -(-len(layers) // _MOST_PARTS)
-    return [tuple(layers[i : i + size]) for i in range(0, len(layers), size)]
-
-
-@torch.no_grad()
 def effects(
     model: nn.Module,
-    parts: Sequence[Sequence[Layer]],
-    steps: Mapping[str, Tensor],
-    lengths: Sequence[float],
-    batch: Batch,
+    layers: Sequence[Layer],
+    directions: Mapping[str, Matrix],
+    batches: Sequence[Batch],
     watch: Watch,
+    *,
+    seed: int,
 ) -> Tensor:
-    """What moving each part along `steps` does to the predictions of retained samples, float64 (parts, n * classes).
+    """What moving each layer along its direction does to the predictions of retained samples, float64 (rows, layers).
 
-    By finite differences of the given `lengths`. Changes of logits are centred and weighted by the softened
-    predictions p, so that products of two of them are covariances under p; rows are divided by the root of n.
+    `effects.T @ effects` is F on average over the random combinations that `seed` chooses. Under several ranks each
+    takes some of the samples; the rows are those of all.
     """
-    parameters = dict(model.named_parameters())
-    logits = shared_logits(model, batch)
-    p = watch.log_probabilities(logits).double().exp()
-    found = []
-    for part, length in zip(parts, lengths, strict=True):
-        before = {x.name: x.matrix(parameters) for x in part}
-        for x in part:
-            x.write(torch.sub(before[x.name], steps[x.name], alpha=length), parameters)
-        moved = (shared_logits(model, batch) - logits)[:, watch.kept].double() / length
-        for x in part:
-            x.write(before[x.name], parameters)
-        found.append(((moved - (p * moved).sum(dim=1, keepdim=True)) * p.sqrt()).flatten())
-    return torch.stack(found) / math.sqrt(len(batch))
+    weights, combined = Weights(model, layers), _combined(model, watch)
+    numbered = enumerate(few.for_model(model) for batch in batches for few in pieces(batch, _TOGETHER))
+    rows: list[Tensor] = []
+    for number, few in numbered if weights.sharded else peers.mine(numbered):
+        generator = torch.Generator().manual_seed(peers.seed_from(seed, number))
+        signs = (2 * torch.randint(2, (len(few), int(watch.kept.sum())), generator=generator) - 1).to(watch.kept.device)
+        if weights.sharded:  # all ranks make a pass together, each on a part of the samples
+            part = peers.own_part(len(few))
+            own = few[torch.arange(len(few), device=few.labels.device)[part]]
+            gradients = weights.matrices(total_gradients(model, weights.parameters, combined, own, signs[part])[1])
+        else:
+            gradients = own_gradients(model, layers, partial(combined, few, signs), len(few))[1]
+        along = weights.total({x.name: dot(gradients[x.name], directions[x.name]) for x in layers})
+        rows.append(torch.tensor([along[x.name] for x in layers], dtype=torch.float64))
+    if not weights.sharded:
+        rows = [row for of_rank in peers.gathered(rows) for row in of_rank]
+    return torch.stack(rows) / math.sqrt(sum(map(len, batches)))
+
+
+def _combined(model: nn.Module, watch: Watch) -> BatchLoss:
+    """Combinations of samples' logits, by `signs` (n, kept classes): products of them are on average covariances."""
+
+    def of(batch: Batch, signs: Tensor) -> Tensor:
+        logits = logits_of(model, batch)
+        p = watch.log_probabilities(logits.detach()).exp()
+        kept = logits[:, watch.kept].double()
+        return (signs * p.sqrt() * (kept - (p * kept).sum(dim=1, keepdim=True))).sum()
+
+    return of
 
 
 @dataclass(frozen=True)
 class Together:
-    """How the parts of a step add up, free of how long each of them is."""
+    """How the layers' parts of a step add up, free of how long each of them is."""
 
     excess: Tensor
-    """Measured over predicted cost of each part alone, (parts,)."""
+    """Measured over predicted cost of each layer alone, (layers,)."""
     correlations: Tensor
-    """Of the parts' effects, (parts, parts)."""
+    """Of the layers' effects, (layers, layers)."""
 
     @classmethod
-    def alone(cls, parts: int) -> Together:
-        """As if the curvature were right and no part had to do with another."""
-        return cls(torch.ones(parts, dtype=torch.float64), torch.eye(parts, dtype=torch.float64))
+    def alone(cls, layers: int) -> Together:
+        """As if the curvature were right and no layer had to do with another."""
+        return cls(torch.ones(layers, dtype=torch.float64), torch.eye(layers, dtype=torch.float64))
 
     @classmethod
     def measured(cls, changes: Tensor, predicted: Tensor) -> Together:
-        """From `effects` and what the curvature predicts of each part, `D.T F D` (parts,)."""
-        gram = changes @ changes.T
+        """From `effects` and what the curvature predicts of each layer, `D.T F D` (layers,)."""
+        gram = changes.T @ changes
         size = gram.diagonal().clamp(min=1e-300).sqrt()
         excess = gram.diagonal() / predicted.clamp(min=1e-300)
-        # A part without any effect here is not free: the samples were few.
+        # A layer without any effect here is not free: the samples were few.
         return cls(excess.clamp(min=1e-3 * excess.max().item()), gram / size[:, None] / size)
 
+    def averaged(self, other: Together) -> Together:
+        """Of two measurements: the mean of what they found each pair of layers to cost beyond prediction."""
+        grams = [x.correlations * x.excess.sqrt()[:, None] * x.excess.sqrt() for x in (self, other)]
+        excess = (self.excess + other.excess) / 2
+        size = excess.clamp(min=1e-300).sqrt()
+        return Together(excess, (grams[0] + grams[1]) / 2 / size[:, None] / size)
+
+    def over(self, layers: int) -> Together:
+        """The same for so many layers, where it has one entry for several that follow each other, as in 0.3.0."""
+        of = torch.arange(layers) // -(-layers // len(self.excess))
+        return Together(self.excess[of], self.correlations[of[:, None], of])
+
     def costs(self, predicted: Tensor) -> Tensor:
-        """F (parts, parts) for parts that are predicted to cost so much each."""
+        """F (layers, layers) for layers that are predicted to cost so much each."""
         size = (self.excess * predicted.clamp(min=0)).sqrt()
         shrunk = (1 - _SHRINK) * self.correlations + _SHRINK * torch.eye(len(size), dtype=torch.float64)
         return shrunk * size[:, None] * size
 
 
 def mix_of(costs: Tensor, gains: Tensor) -> Tensor:
-    """k (parts,), at least 0: each part moves by what it gains for what it costs alone; zero if it gains nothing.
+    """k (layers,), at least 0: each layer moves by what it gains for what it costs alone; zero if it gains nothing.
 
     The mix that gains most for `k.T costs k / 2` is `costs^-1 gains`. It leaves layers where they are whose effect
     others have more cheaply, in the end all but the last ones, and what was to be forgotten stays in those.

@@ -1,7 +1,7 @@
 """Where forgotten samples go, one rule a name; see `unsc.targets.rule`."""
 
 from unsc.targets.classes import Hard, PseudoLabels, Random, Soft, pseudo_labels
-from unsc.targets.goal import Goal, Gone, Near
+from unsc.targets.goal import Goal, Gone, Near, Unnoticed
 from unsc.targets.readout import Readout, read_out, views_of
 from unsc.targets.records import Away, Expected, Lowered, Relabel, Unseen
 from unsc.targets.rule import TARGETS, Evidence, TargetRule, Targets, as_rule, find_targets
@@ -26,6 +26,7 @@ __all__ = [
     "Soft",
     "TargetRule",
     "Targets",
+    "Unnoticed",
     "Unseen",
     "as_rule",
     "find_targets",

@@ -37,6 +37,7 @@ class Soft(PseudoLabels):
     """The network's own relative scores of all classes that are left."""
 
     name: ClassVar[Targets] = "soft"
+    each_alone: ClassVar[bool] = True
 
     def make(self, evidence: Evidence) -> Tensor:
         return _left(evidence).softmax(dim=1)
@@ -50,6 +51,7 @@ class Hard(PseudoLabels):
     """
 
     name: ClassVar[Targets] = "hard"
+    each_alone: ClassVar[bool] = True
 
     def make(self, evidence: Evidence) -> Tensor:
         return F.one_hot(_left(evidence).argmax(dim=1), evidence.removed.shape[1]).float()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from unsc.looks import Look
+from unsc.ranks import auc
 
 
 @dataclass(frozen=True)
@@ -50,5 +51,36 @@ class Gone(Goal):
 class Near(Goal):
     """Predictions are within `enough` nats of their targets, on average."""
 
+    @property
+    def asks(self) -> str:
+        """What must be reached, in words."""
+        return f"at most {self.enough:g}"
+
     def left(self, look: Look) -> Tensor:
         return look.distances
+
+
+@dataclass(frozen=True)
+class Unnoticed(Near):
+    """Predictions are within `enough` nats of their targets, or so near that an attack cannot tell the two apart.
+
+    The attack takes a record's probability of its label. Against samples that have the targets' probabilities its AUC
+    is 0.5, give or take 1 / sqrt(12 n) for n records, however many such samples it has. Beyond `most` nats they are
+    not near, whatever an attack on all of them sees.
+    """
+
+    most: float = 0.05
+
+    @property
+    def asks(self) -> str:
+        return f"at most {self.enough:g}, or {self.most:g} where no attack on so many records sees a difference,"
+
+    def reached(self, look: Look) -> bool:
+        return super().reached(look) or (self.left(look).mean().item() <= self.most and _unseen_by_attack(look))
+
+    def refuted(self, look: Look, total: int) -> bool:
+        return not self.left(look).sum().item() <= max(self.enough, self.most) * total
+
+
+def _unseen_by_attack(look: Look) -> bool:
+    return auc(look.masses.cpu(), look.wanted.cpu()) - 0.5 <= (12 * len(look)) ** -0.5

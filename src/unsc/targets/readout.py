@@ -102,9 +102,11 @@ class Ridge:
     def fitted(cls, features: Tensor, scores: Scores) -> Ridge:
         mean, scale = features.mean(dim=0), features.std(dim=0) + 1e-6
         rows = _with_constant((features - mean) / scale)
-        moment = rows.T @ rows + _SHRINKAGE * len(rows) * torch.eye(rows.shape[1])
         wanted = F.one_hot(scores.labels, scores.logits.shape[1]).float()
-        return cls(mean, scale, torch.linalg.solve(moment, rows.T @ wanted))
+        ridge = _SHRINKAGE * len(rows)
+        if len(rows) < rows.shape[1]:  # the same weights from the smaller matrix of the two
+            return cls(mean, scale, rows.T @ _solved(rows @ rows.T, ridge, wanted))
+        return cls(mean, scale, _solved(rows.T @ rows, ridge, rows.T @ wanted))
 
     def margins(self, features: Tensor, labels: Tensor) -> Tensor:
         """Of samples with these features (n, values) and labels (n,)."""
@@ -122,6 +124,12 @@ def coarse(x: Tensor, *, channels: int) -> Tensor:
     if x.dim() == 2:
         return x
     return x.movedim(channels, 1).flatten(2).mean(dim=2)
+
+
+def _solved(moment: Tensor, ridge: float, right: Tensor) -> Tensor:
+    """`(moment + ridge I)^-1 right`, of a moment that is at least 0."""
+    moment.diagonal().add_(ridge)
+    return torch.cholesky_solve(right, torch.linalg.cholesky(moment))
 
 
 def _with_constant(rows: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from unsc.errors import InvalidData, InvalidRequest
 from unsc.ranks import place_among, value_at
 from unsc.request import Kind
 from unsc.targets.classes import Soft
-from unsc.targets.goal import Goal, Gone, Near
+from unsc.targets.goal import Goal, Gone, Near, Unnoticed
 from unsc.targets.rule import Evidence, TargetRule, Targets
 from unsc.targets.scores import margins, with_margins
 
@@ -39,10 +39,13 @@ class Expected(TargetRule):
     """What the prediction for a record should be; the run ends when predictions are near it."""
 
     serves: ClassVar[tuple[Kind, ...]] = ("records",)
+    # All records at once have no noise of batches: few long steps, with a memory, get there.
     batches: ClassVar[int] = 1
+    most: ClassVar[int | None] = 512
+    pace: ClassVar[float] = 4.0
 
     stop_kl: float = 0.01
-    """Mean distance from the targets, in nats, at which records are forgotten."""
+    """Mean distance from the targets, in nats, at which records are forgotten in any case."""
 
     def __post_init__(self) -> None:
         require("stop_kl", self.stop_kl, "a number above 0", is_number(self.stop_kl) and self.stop_kl > 0)
@@ -81,6 +84,9 @@ class Unseen(Expected):
         super().__post_init__()
         require("spread", self.spread, "a share from 0 to 1", is_number(self.spread) and 0 <= self.spread <= 1)
 
+    def goal(self, kind: Kind, stop_mass: float) -> Goal:
+        return Unnoticed(self.stop_kl)
+
     def make(self, evidence: Evidence) -> Tensor:
         if len(evidence.unseen) < FEWEST:
             raise InvalidData(
@@ -88,7 +94,8 @@ class Unseen(Expected):
                 "unseen samples look like. Give validation=..., or choose targets='lowered', 'away' or 'relabel'"
             )
         place, noise = _places(evidence)
-        pool = margins(evidence.unseen).to(place)
+        first = evidence.unseen_margins
+        pool = (first if len(first) else margins(evidence.unseen)).to(place)
         total = torch.zeros_like(evidence.forgotten.logits, dtype=torch.float32)
         for offset in _OFFSETS:
             wanted = value_at(shifted_place(place, offset, self.spread * noise), pool)
@@ -174,6 +181,7 @@ class Away(Soft):
 
     name: ClassVar[Targets] = "away"
     serves: ClassVar[tuple[Kind, ...]] = ("records",)
+    past: ClassVar[float] = 0.0
     max_kl: ClassVar[float | None] = _WRONG_LABELS_KL
 
     def goal(self, kind: Kind, stop_mass: float) -> Goal:
@@ -194,6 +202,9 @@ class Relabel(Expected):
     limits: ClassVar[str] = "This is as right as the new labels are, and does not promise the weights of retraining."
 
     batches: ClassVar[int] = 16
+    most: ClassVar[int | None] = None
+    pace: ClassVar[float] = 1.0
+    past: ClassVar[float] = 0.0
     max_kl: ClassVar[float | None] = _WRONG_LABELS_KL
 
     stop_kl: float = 0.005

@@ -41,6 +41,8 @@ class Evidence:
     """What a read-out of one of its layers says of all three; None if there is none that can be used."""
     new_labels: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
     """The labels that records should have had, (n,); empty if nobody says."""
+    unseen_margins: Tensor = field(default_factory=lambda: torch.empty(0))
+    """Of unseen samples by the first network of a sequence of requests, (k,); empty if this is the first."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,16 @@ class TargetRule(ABC):
     """Whether nobody can tell if its targets are right."""
     reads_layers: ClassVar[bool] = False
     """Whether it asks for a read-out of the network's layers, which costs a forward pass over some retained samples."""
+    each_alone: ClassVar[bool] = False
+    """Whether a sample's target depends on that sample alone, so that it can be made when it is needed."""
     batches: ClassVar[int] = 16
-    """Steps that a pass over the samples is parted into, as far as batches of 16 to 128 allow."""
+    """Steps that a pass over the samples is parted into, as far as batches of 16 to `most` samples allow."""
+    most: ClassVar[int | None] = None
+    """Samples in one step; None: as suits the step rule."""
+    pace: ClassVar[float] = 1.0
+    """Times the budget that a step may spend."""
+    past: ClassVar[float] = 0.5
+    """Share of earlier directions in a budgeted step's."""
     max_kl: ClassVar[float | None] = None
     """Retained KL in nats at which a run is stopped, unless the user says otherwise; None: as suits the step rule."""
 

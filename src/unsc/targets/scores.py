@@ -21,6 +21,9 @@ class Scores:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def to(self, device: torch.device) -> Scores:
+        return Scores(self.logits.to(device), self.labels.to(device))
+
     def losses(self) -> Tensor:
         """The negative log-probability of the label, float64 (n,)."""
         return -self.logits.double().log_softmax(dim=1).gather(1, self.labels[:, None]).flatten()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -88,7 +88,9 @@ def epoch_seconds(model: nn.Module, train: Batch) -> float:
     for batches in (2, _EPOCH_BATCHES):
         size = batches * PROTOCOL.batch_size
         some = images_of(TensorDataset(inputs[:size], train.labels[:size]))
-        spent = TrainingRun(copy, some, None, PROTOCOL).epoch(lambda: None).cpu_seconds or 0.0
+        spent = (
+            TrainingRun(copy, some, None, replace(PROTOCOL, precision="float32")).epoch(lambda: None).cpu_seconds or 0.0
+        )
     return spent / size * len(train)
 
 

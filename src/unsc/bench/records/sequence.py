@@ -15,6 +15,7 @@ from unsc.bench.records.looking import drawn, look, unwarned
 from unsc.compare.scenarios import Scenario
 from unsc.datasets import read, size_of
 from unsc.logits import accuracy
+from unsc.result import Forgotten
 
 REQUESTS, EACH = 10, 10
 
@@ -37,11 +38,13 @@ def rows(models: Path, seed: int) -> Iterator[Row]:
 def in_turn(model: nn.Module, data: Scenario, requests: list[list[int]], seed: int) -> tuple[nn.Module, float]:
     """The network after all requests, and the records' mean accuracy right after their own."""
     left = list(range(size_of(data.train)))
-    found = []
+    found: list[float] = []
+    former: nn.Module | Forgotten = model
     for own in requests:
         here = Subset(data.train, left)
         indices = [left.index(i) for i in own]
-        model = forget(model, here, indices=indices, validation=data.validation, seed=seed).model
+        former = forget(former, here, indices=indices, validation=data.validation, seed=seed)
+        model = former.model
         found.append(accuracy(model, read(data.train, own)))
         left = [i for i in left if i not in set(own)]
     return model, sum(found) / len(found)

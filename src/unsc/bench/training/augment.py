@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Augmentation: TypeAlias = Literal["none", "crop", "crop-flip"]
-"""A random crop after padding, for digits; with a random mirror image too, for photographs."""
+Augmentation: TypeAlias = Literal["none", "flip", "crop", "crop-flip"]
+"""A random mirror image, a random crop after padding (for digits), or both (for photographs)."""
 
 PADDING = 4
 
@@ -21,6 +21,9 @@ def augment(images: Tensor, kind: Augmentation, *, generator: torch.Generator | 
     """
     if kind == "none":
         return images
+    if kind == "flip":
+        mirrored = torch.rand(len(images), 1, 1, 1, generator=generator).to(images.device) < 0.5
+        return torch.where(mirrored, images.flip(3), images)
     n, channels, height, width = images.shape
     device = images.device
     top, left = torch.randint(0, 2 * PADDING + 1, (2, n, 1), generator=generator).to(device)

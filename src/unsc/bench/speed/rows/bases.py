@@ -19,7 +19,6 @@ from unsc.datasets import read
 from unsc.layers import Layer
 from unsc.logits import logits_of
 from unsc.models import editable_layers, working_copy
-from unsc.moments import precise
 from unsc.steps.subspace import Merge, NullSpace, class_basis
 
 ENERGY, MERGE_ENERGY = 0.97, 0.99
@@ -94,7 +93,7 @@ def of_class(train: TensorDataset, label: int, samples: int) -> list[Batch]:
 
 def basis(model: nn.Module, layers: tuple[Layer, ...], batches: list[Batch]) -> dict[str, Tensor]:
     """A class's basis in each layer, from all of its rows."""
-    return class_basis(collect(model, layers, batches, into=precise(layers)), ENERGY)
+    return class_basis(collect(model, layers, batches), ENERGY)
 
 
 def null_space(model: nn.Module, layers: tuple[Layer, ...], batches: Mapping[int, list[Batch]]) -> NullSpace:

@@ -1,0 +1,77 @@
+"""Leading eigenvectors by a Krylov space are those of a full decomposition, or there is no answer."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from unsc.eigen import holding
+
+REPEATABLE = settings(max_examples=40, deadline=None, derandomize=True)
+
+
+def matrix_with(values: Tensor, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """A matrix with these eigenvalues, and its eigenvectors in their order."""
+    g = torch.Generator().manual_seed(seed)
+    turns = torch.linalg.qr(torch.randn(len(values), len(values), generator=g, dtype=torch.float64))[0]
+    return turns * values @ turns.T, turns
+
+
+def sine(one: Tensor, other: Tensor) -> float:
+    return torch.linalg.matrix_norm(other - one @ (one.T @ other), ord=2).item()
+
+
+@REPEATABLE
+@given(st.integers(0, 1000), st.integers(120, 240), st.floats(1.0, 3.0), st.floats(0.5, 0.98))
+def test_it_is_the_leading_part_of_a_full_decomposition(seed: int, size: int, decay: float, energy: float) -> None:
+    """Same number of vectors, same space within 1e-5, for spectra that fall off by some power."""
+    values = torch.arange(1, size + 1, dtype=torch.float64) ** -decay
+    matrix, vectors = matrix_with(values, seed)
+    found = holding(matrix, energy)
+    rank = int((values.cumsum(0) < energy * values.sum()).sum()) + 1
+    if found is None:
+        return  # it may be left to a full decomposition; the next test says when it must not be
+    assert found[1].shape == (size, rank)
+    torch.testing.assert_close(found[0], values[:rank], rtol=1e-8, atol=0)
+    torch.testing.assert_close(found[1].T @ found[1], torch.eye(rank, dtype=torch.float64), rtol=0, atol=1e-9)
+    assert sine(vectors[:, :rank], found[1]) < 1e-5
+
+
+def test_few_vectors_of_a_wide_matrix_are_found() -> None:
+    """The case it is made for: 40 of 1,100 dimensions hold almost everything, and one holds most of that."""
+    values = torch.cat([torch.tensor([1e4]), 2.0 ** -torch.linspace(0, 6, 40), torch.full((1059,), 1e-6)]).double()
+    matrix, vectors = matrix_with(values)
+    found = holding(matrix, 0.9999)
+    assert found is not None
+    rank = found[1].shape[1]
+    assert rank == int((values.cumsum(0) < 0.9999 * values.sum()).sum()) + 1
+    assert sine(vectors[:, :rank], found[1]) < 1e-5
+
+
+@pytest.mark.parametrize("rank", [1, 3, 12])
+def test_a_matrix_of_low_rank(rank: int) -> None:
+    """The space is larger than what the matrix reaches; what is found still has the leading vectors alone."""
+    values = torch.zeros(90, dtype=torch.float64)
+    values[:rank] = torch.arange(rank, 0, -1)
+    matrix, vectors = matrix_with(values)
+    found = holding(matrix, 0.97)
+    assert found is not None and found[1].shape[1] <= rank
+    assert sine(vectors[:, : found[1].shape[1]], found[1]) < 1e-5
+
+
+def test_any_of_equal_eigenvalues_will_do() -> None:
+    """Of ten equal ones, three hold a quarter of all: three orthonormal vectors of their space."""
+    values = torch.cat([torch.full((10,), 1.0), torch.full((90,), 1e-9)]).double()
+    matrix, vectors = matrix_with(values)
+    found = holding(matrix, 0.25)
+    assert found is not None and found[1].shape == (100, 3)
+    torch.testing.assert_close(found[1].T @ found[1], torch.eye(3, dtype=torch.float64), rtol=0, atol=1e-9)
+    assert sine(vectors[:, :10], found[1]) < 1e-5
+
+
+def test_many_vectors_are_left_to_a_full_decomposition() -> None:
+    """A flat spectrum: 97 % of it are 97 % of its dimensions."""
+    assert holding(matrix_with(torch.linspace(1, 1.1, 100).double())[0], 0.97) is None
