@@ -25,6 +25,7 @@ from unsc.layers import Layer
 from unsc.models import editable_layers, working_copy
 from unsc.request import Request
 from unsc.steps.budgeted import BudgetedRule, BudgetedStep, forget_gradients
+from unsc.steps.factors import dense
 from unsc.watch import Watch
 
 CENTRES = torch.tensor([(-1.5, -1.5), (-1.5, 1.5), (1.5, -1.5), (1.5, 1.5)])
@@ -88,7 +89,8 @@ class Scene:
     def gradients(self, count: int) -> dict[str, Tensor]:
         """Those of the forget loss of the first `count` samples, by each layer's matrix (1, outputs, columns)."""
         chosen = torch.arange(count)
-        return forget_gradients(self.model, self.layers, self.forget[chosen], self.targets[chosen])[1]
+        found = forget_gradients(self.model, self.layers, self.forget[chosen], self.targets[chosen])[1]
+        return {name: dense(gradient) for name, gradient in found.items()}
 
     def loss(self, model: nn.Module) -> float:
         """The forget loss in nats: KL from the targets."""

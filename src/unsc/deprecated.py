@@ -82,7 +82,9 @@ GONE: Mapping[str, Mapping[str, str]] = {
     "unsc.methods.training": {"unsc.methods.shared.training": "bounded descend endless number_of_batches passes"},
     "unsc.metric": {
         "unsc": "RetainedMetric=RetainedCurvature",
-        "unsc.steps.curvature": "LayerMetric=LayerCurvature assemble choose_damping gradients_of sensitivities",
+        "unsc.steps.curvature": "LayerMetric=LayerCurvature assemble choose_damping",
+        "unsc.steps.gradients": "gradients_of",
+        "unsc.steps.sensitivity": "sensitivities",
     },
     "unsc.pseudo_labels": {"unsc.targets": "Targets", "unsc": "pseudo_labels"},
     "unsc.rows": {"unsc.layers": "Receive check_layers observe", "unsc.layers.convolution": "windows"},

@@ -83,6 +83,8 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
     per_pass = -(-len(forgotten) // schedule.batch_size)
     with progress("forgetting", per_pass * schedule.max_passes) as advance:
         for chosen in _order(len(forgotten), schedule):
+            if outcome.steps % per_pass == 0:
+                step.begin_pass(outcome.steps // per_pass)
             part = peers.own_part(len(chosen)) if step.takes_parts else slice(None)
             own, targets = chosen[part], aims.fit[chosen][part]
             batch = forgotten[own].for_model(model)

@@ -232,13 +232,13 @@ def test_the_page(tmp_path: Path) -> None:
 
 
 def test_the_way_to_imagenet() -> None:
-    """1,281 images a class, 1,153 of them learned from in batches of 80, 30 steps; a step on 8 images takes 2 s."""
+    """1,281 images a class, 1,153 of them learned from in batches of 64, 38 steps; a step on 8 images takes 2 s."""
     noted = {"seconds_without_samples": 10.0, "seconds_per_sample": 0.5, "samples_to_scale_to": 100.0}
     noted |= {"preparation": 60.0, "step": 2.0, "sgd": 1.0}
     about = {"settings": {"title": "A network", "batch_size": 8}}
     said = to_imagenet(about, [Line("a", "", (60.0,), noted=noted), Line("b", "", (3.0,), unit="GiB")])
-    assert "1,153 are learned from in batches of 80: at most 30 steps in 2 passes" in said
-    assert "the loop 600 s. Together 660 s." in said and "160,146 s" in said and "0.0041 of an epoch" in said
+    assert "1,153 are learned from in batches of 64: at most 38 steps in 2 passes" in said
+    assert "the loop 608 s. Together 668 s." in said and "160,146 s" in said and "0.0042 of an epoch" in said
 
 
 def test_the_command(tmp_path: Path) -> None:

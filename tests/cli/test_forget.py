@@ -33,7 +33,7 @@ def test_the_first_five_minutes(command: Run, folder: Path) -> None:
     code, out, err = command(*WORDS, "--classes", "cat", "--validation", "test", "--out", "runs/first")
     assert code == 0, err
     assert "cat: forgotten" in out and "validation accuracy, what goes (%)" in out and "Written to runs/first" in out
-    assert "forgetting: step 4 of at most" in err and "forget accuracy" in err and "\x1b[" not in err
+    assert "forgetting: step 2 of at most" in err and "forget accuracy" in err and "\x1b[" not in err
     found = {path.name for path in (folder / "runs/first").iterdir()}
     assert found == {"model.safetensors", "metrics.json", "config.json", "report-data.json"}
     original = unsc.load_model("brought_app:build", "model.safetensors")

@@ -38,11 +38,11 @@ def hidden(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def margin(mass: float) -> Tensor:
-    """What a run for the class that ends at this mass adds to the outputs."""
+    """What a run for the class that ends at this mass adds to the outputs at most."""
     task: Any = SimpleNamespace(
         request=Request.for_classes([FORGOTTEN], 6), aims=SimpleNamespace(goal=Gone(mass), check=torch.zeros(1, 6))
     )
-    return Beyond.enough(task).raised
+    return Beyond.enough(task).whole
 
 
 def test_it_is_the_divergence_of_a_network_whose_forgotten_outputs_are_higher(
@@ -50,10 +50,12 @@ def test_it_is_the_divergence_of_a_network_whose_forgotten_outputs_are_higher(
 ) -> None:
     x, y = points.tensors
     batch, targets = as_batch((x, y)), torch.rand(len(x), 6).softmax(dim=1)
-    higher, raised = copy.deepcopy(model), margin(0.01)
-    with torch.no_grad():
-        higher[-1].bias += raised  # type: ignore[index, operator]
-    torch.testing.assert_close(Beyond(raised)(model, batch, targets), divergence(higher, batch, targets))
+    for number, share in enumerate((0.25, 0.5, 0.75, 1.0, 1.0)):
+        higher, whole = copy.deepcopy(model), margin(0.01)
+        with torch.no_grad():
+            higher[-1].bias += share * whole  # type: ignore[index, operator]
+        loss = Beyond(whole).in_pass(number)
+        torch.testing.assert_close(loss(model, batch, targets), divergence(higher, batch, targets))
 
 
 @pytest.mark.parametrize("mass", [0.3, 0.01, 1e-3])
@@ -63,7 +65,7 @@ def test_a_sample_that_holds_the_mass_at_which_a_run_ends_is_still_pushed_as_if_
     predicted = (1 - mass) * targets
     predicted[:, FORGOTTEN] = mass
     logits = predicted.log().requires_grad_()
-    Beyond(margin(mass)).from_logits(logits, targets).backward()
+    Beyond(margin(mass), share=1.0).from_logits(logits, targets).backward()
     assert logits.grad is not None
     assert logits.grad[0, FORGOTTEN].item() == pytest.approx(0.5)
     torch.testing.assert_close(logits.grad, torch.where(targets > 0, -0.5 * targets, 0.5))

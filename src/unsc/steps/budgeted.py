@@ -173,6 +173,10 @@ class BudgetedStep(Step):
         self._next_measurement, self._measurements, self._looked_at, self._interval = 0, 0, 0, _MEASURE_EVERY
         self._calls, self._steps = 0, 0
 
+    def begin_pass(self, number: int) -> None:
+        if isinstance(self.loss, (Beyond, Pulled)):
+            self.loss = self.loss.in_pass(number)
+
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step on samples and their target distributions (n, classes)."""
         self._calls += 1

@@ -2,7 +2,8 @@
 
 Samples that are learned from are soon at their targets, where the distance has no slope left and steps grow small,
 while some that are held out are still known. So forgotten outputs are counted as higher than they are: learning then
-goes on until they are that much lower than the samples themselves would need.
+goes on until they are that much lower than the samples themselves would need. The higher, the fewer steps, and the more
+retained predictions move: a little at first, and more with each pass that was not enough.
 
 What is learned at the output alone leaves a forgotten class together in the features. The pull, at every layer of the
 deeper half, moves its samples to where the retained samples are that are most like them, as the original network sees
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import torch
@@ -31,6 +32,8 @@ ForgetLoss: TypeAlias = Callable[[nn.Module, Batch, Tensor], Tensor]
 
 _LEAST_MASS = 1e-4
 """Smaller masses at which a run may end raise outputs no further."""
+_RISE = 0.25
+"""Share of the whole that outputs are raised by in the first pass, and by which that grows from pass to pass."""
 _NEAREST = 3
 """Retained samples whose mean features a forgotten sample is moved to."""
 _BANK, _AT_ONCE = 512, 64
@@ -46,25 +49,30 @@ def divergence(model: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
 class Beyond:
     """The divergence, with some outputs counted as higher than they are."""
 
-    raised: Tensor
-    """By how many nats, (classes,)."""
+    whole: Tensor
+    """By how many nats at most, (classes,)."""
+    share: float = _RISE
+    """What share of that they are raised by."""
 
     @classmethod
     def enough(cls, task: Task) -> Beyond:
-        """With the outputs of classes to forget so much higher that a sample looks half known where a run would end.
-
-        That is by the log-odds of the mass that its goal allows.
+        """With the outputs of classes to forget, in the end, so much higher that a sample looks half known where a run
+        would end. That is by the log-odds of the mass that its goal allows.
         """
         mass = min(max(task.aims.goal.enough, _LEAST_MASS), 0.5)
         outputs = (~task.request.kept).to(task.aims.check)
         return cls((math.log(1 - mass) - math.log(mass)) * outputs)
+
+    def in_pass(self, number: int) -> Beyond:
+        """As it is in a pass over the samples, counted from 0."""
+        return replace(self, share=min(1.0, _RISE * (number + 1)))
 
     def __call__(self, model: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
         return self.from_logits(logits_of(model, batch), targets)
 
     def from_logits(self, logits: Tensor, targets: Tensor) -> Tensor:
         """From logits and target distributions, both (n, classes)."""
-        return _divergence(logits + self.raised, targets)
+        return _divergence(logits + self.share * self.whole, targets)
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,10 @@ class Pulled:
             _, seen = _features(task.original, retained)
         deeper = list(seen)[len(seen) // 2 :]
         return cls(learned, task.original, {path: seen[path] for path in deeper}, weight)
+
+    def in_pass(self, number: int) -> Pulled:
+        """As it is in a pass over the samples, counted from 0."""
+        return replace(self, learned=self.learned.in_pass(number))
 
     def __call__(self, model: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
         logits, seen = _features(model, batch)

@@ -74,6 +74,9 @@ class Step(ABC):
         """What all steps of a layer were predicted to cost by themselves, in nats."""
         return {}
 
+    def begin_pass(self, number: int) -> None:  # noqa: B027 (most rules do the same in each pass)
+        """Told before the first step of each pass over the forgotten samples, from 0."""
+
     @abstractmethod
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step towards the target distributions (n, classes) of a batch."""
