@@ -35,6 +35,7 @@ from unsc.release.preparing import Preparation, plan_store
 from unsc.release.shares import Sums
 from unsc.release.statistics import Statistics
 from unsc.steps.curvature import RetainedCurvature
+from unsc.steps.factors import Matrix
 from unsc.steps.together import Together
 
 SALT, FORGOTTEN, WATCHED, RETAINED = "moments", 1000, 512, 256
@@ -114,7 +115,7 @@ def truncated(moment: Tensor, rank: int) -> Tensor:
     return (vectors * values[:, None, :]) @ vectors.mT
 
 
-def first_gradients(planned: Preparation, k: int) -> dict[str, Tensor]:
+def first_gradients(planned: Preparation, k: int) -> dict[str, Matrix]:
     """Of the forget loss, whose steps a damping is chosen for."""
     from unsc.request import Request
     from unsc.steps.budgeted import first_gradients as gradients_of_task
