@@ -69,7 +69,7 @@ class Unnoticed(Near):
     not near, whatever an attack on all of them sees.
     """
 
-    most: float = 0.05
+    most: float = 0.02
 
     @property
     def asks(self) -> str:
