@@ -91,8 +91,8 @@ def look(hits: int, distance: float, *, higher: float = 0.1) -> Look:
     [
         (Unseen(), look(190, 0.5), look(150, 0.009), 0, "forgotten"),
         (Unseen(), look(190, 0.5), look(150, 0.011), 0, "not forgotten"),
-        (Unseen(), look(190, 0.5), look(150, 0.049, higher=0.01), 0, "forgotten"),
-        (Unseen(), look(190, 0.5), look(150, 0.051, higher=0.01), 0, "not forgotten"),
+        (Unseen(), look(190, 0.5), look(150, 0.019, higher=0.01), 0, "forgotten"),
+        (Unseen(), look(190, 0.5), look(150, 0.021, higher=0.01), 0, "not forgotten"),
         (Lowered(), look(190, 0.5), look(150, 0.02, higher=0.0), 0, "not forgotten"),
         (Unseen(), look(190, 0.5), look(0, 0.5), 0, "not forgotten"),
         (Unseen(), look(190, 0.5), look(150, 0.009), 1, "not forgotten"),
