@@ -32,6 +32,7 @@ CORE = (
     ("watch", "task"),
     ("steps",),
     ("loop", "measures", "outputs"),
+    ("final",),
     ("options",),
     ("result", "promises", "reference"),
     ("run", "start", "opening"),

@@ -81,6 +81,24 @@ def test_float32_rows_are_summed_in_float64() -> None:
     assert moment.dense().item() == 4096.0**2 + 64 * 0.25
 
 
+@pytest.mark.parametrize("before", [2, 3, 9])
+def test_if_memory_runs_out_nothing_is_added(before: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether rows before were kept or multiplied; the same rows can be added later."""
+    rows = torch.randn(1, 16, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    moment = moment_of(rows[:, : before - 1], rows[:, before - 1 : before])
+
+    def ran_out(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("unsc.moments._summed_products", ran_out)
+        for n in (4, 6):  # few more rows, and many
+            with pytest.raises(MemoryError):
+                moment.update(rows[:, before : before + n])
+    assert moment.count == before
+    close(moment.update(rows[:, before:]).dense(), explicit(rows))
+
+
 def test_a_moment_without_rows_is_zero() -> None:
     """And it is the neutral element of addition."""
     empty, rows = Moment(2, 3), torch.randn(2, 7, 3, dtype=torch.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -11,9 +12,9 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import unsc
-from unsc.batches import as_batch
+from unsc.batches import Batch, as_batch
 from unsc.bench.datasets import Split
-from unsc.features import find_head
+from unsc.features import find_head, head_inputs
 from unsc.outputs import settle
 
 FORGOTTEN = 3
@@ -41,6 +42,11 @@ def log_mass(model: nn.Module, data: TensorDataset) -> float:
         return model(data.tensors[0]).log_softmax(dim=1)[:, FORGOTTEN].mean().item()
 
 
+def before_head(model: nn.Module, batch: Batch) -> Tensor:
+    """What the head is given."""
+    return torch.cat([seen.inputs for seen in head_inputs(model, find_head(model, batch), [batch])])
+
+
 def test_a_settled_row_has_nothing_of_its_class(model: nn.Module, points: TensorDataset) -> None:
     """Whatever the row was, it becomes the same one."""
     retained = as_batch(part(points, points.tensors[1] != FORGOTTEN)[:])
@@ -51,7 +57,7 @@ def test_a_settled_row_has_nothing_of_its_class(model: nn.Module, points: Tensor
         with torch.no_grad():
             head.layer.weight[FORGOTTEN] *= scale
             others = head.layer.weight[STAYS].clone(), head.layer.bias[STAYS].clone()
-        settle(changed, head, [FORGOTTEN], STAYS, [retained])
+        settle(head.layer, [FORGOTTEN], STAYS, before_head(changed, retained))
         assert torch.equal(head.layer.weight[STAYS], others[0]) and torch.equal(head.layer.bias[STAYS], others[1])
         rows.append(torch.cat([head.layer.weight[FORGOTTEN], head.layer.bias[FORGOTTEN, None]]))
     assert torch.equal(rows[0], rows[1]) and torch.equal(rows[1], rows[2])
@@ -60,7 +66,7 @@ def test_a_settled_row_has_nothing_of_its_class(model: nn.Module, points: Tensor
 def test_a_settled_output_has_the_mean_of_the_lowest_scores(model: nn.Module, points: TensorDataset) -> None:
     """Of a least-squares fit with a free constant the residuals have mean 0."""
     changed, retained = copy.deepcopy(model), as_batch(part(points, points.tensors[1] != FORGOTTEN)[:])
-    settle(changed, find_head(changed, retained), [FORGOTTEN], STAYS, [retained])
+    settle(find_head(changed, retained).layer, [FORGOTTEN], STAYS, before_head(changed, retained))
     with torch.no_grad():
         scores = changed(retained.inputs)
     lowest = scores[:, STAYS].min(dim=1).values
@@ -82,6 +88,14 @@ def test_outputs_are_as_low_as_in_a_retrained_network(
     ours, reference = log_mass(result.model, test), log_mass(digits_retrained, test)
     assert result.metrics.settled_mass is not None and result.metrics.settled_mass < 1e-3 < result.metrics.forget_mass
     assert abs(ours - reference) < 6 < abs(torch.tensor(result.metrics.forget_mass).log().item() - reference)
+
+
+def test_with_no_mass_allowed_outputs_are_as_low_as_retained_scores(model: nn.Module, points: TensorDataset) -> None:
+    """No bias brings a probability to 0, so that none is looked for."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", unsc.NotForgottenWarning)
+        result = unsc.forget(model, points, classes=[FORGOTTEN], stop_mass=0.0, max_passes=2)
+    assert result.metrics.settled_mass is None or 0 < result.metrics.settled_mass < result.metrics.forget_mass
 
 
 def test_what_is_not_forgotten_is_not_hidden(model: nn.Module, points: TensorDataset) -> None:

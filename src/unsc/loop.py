@@ -103,7 +103,8 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
             left = goal.left(look).mean().item()
             # What reached the goal is the best, though another state may have had less left by its measure.
             if outcome.stopped == "forgotten" or (outcome.stopped == "passes" and left <= least):
-                best, least = _state(model), left
+                least = left
+                _keep(model, best)
             if outcome.stopped != "passes":
                 break
     model.load_state_dict(best)
@@ -164,3 +165,10 @@ def _order(size: int, schedule: Schedule) -> Iterator[Tensor]:
 
 def _state(model: nn.Module) -> dict[str, Tensor]:
     return {name: t.detach().clone() for name, t in model.state_dict().items()}
+
+
+@torch.no_grad()
+def _keep(model: nn.Module, state: dict[str, Tensor]) -> None:
+    """Overwrite what is kept of a network: the memory is there already."""
+    for name, t in model.state_dict().items():
+        state[name].copy_(t)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -31,7 +32,7 @@ class Moment:
     """`rows.T @ rows` of one layer, (groups, columns, columns), kept on the smaller side.
 
     While there are fewer rows than columns the rows themselves are kept, as they are the thinner factor of
-    the moment and their Gram matrix has the same spectrum.
+    the moment and their Gram matrix has the same spectrum. Later ones are kept until they are worth a product.
     """
 
     def __init__(self, groups: int, columns: int) -> None:
@@ -50,19 +51,32 @@ class Moment:
 
     def update(self, rows: Tensor) -> Moment:
         """Add rows (groups, n, columns). If memory runs out, nothing is added."""
-        if self._sum is None and self.count + rows.shape[1] < self.columns:
-            self._rows.append(rows.clone())
-        else:
+        # Rows are kept as long as they are smaller than their product, which takes longer to add up than to make.
+        most = self.columns if self._sum is None else min(self.columns, _AT_ONCE)
+        if rows.shape[1] >= most:
             self._collapse()
             self._multiply(rows)
+        else:
+            self._rows.append(rows.clone())
+            if sum(kept.shape[1] for kept in self._rows) >= most:
+                self._collapse_or_drop_last()
         self.count += rows.shape[1]
         return self
 
     def _collapse(self) -> None:
-        """Turn rows that were kept into a part of the sum."""
+        """Turn rows that were kept into a part of the sum, no more at a time than are multiplied at once."""
         while self._rows:
-            self._multiply(self._rows[0])
-            del self._rows[0]
+            ends = accumulate(kept.shape[1] for kept in self._rows)
+            taken = max(1, sum(end <= _AT_ONCE for end in ends))
+            self._multiply(torch.cat(self._rows[:taken], dim=1) if taken > 1 else self._rows[0])
+            del self._rows[:taken]
+
+    def _collapse_or_drop_last(self) -> None:
+        try:
+            self._collapse()
+        except (RuntimeError, MemoryError):
+            self._rows.pop()  # what failed was added last, or before it
+            raise
 
     def _multiply(self, rows: Tensor) -> None:
         """Add the moment of rows (groups, n, columns) to the sum, all of it or nothing."""
@@ -74,17 +88,24 @@ class Moment:
         self._add(moment)
         self.count += count
 
+    def _whole(self) -> Tensor | None:
+        """The sum of all rows' products; None while the rows themselves are the smaller side."""
+        if self._sum is not None:
+            self._collapse()
+        return self._sum
+
     def _add(self, moment: Tensor) -> None:
         self._sum = moment.clone() if self._sum is None else self._sum.add_(moment)
 
     def __add__(self, other: Moment) -> Moment:
         total = Moment(self.groups, self.columns)
         for part in (self, other):
-            if part._sum is None:
+            whole = part._whole()
+            if whole is None:
                 for rows in part._rows:
                     total.update(rows)
             else:
-                total.include(part._sum, part.count)
+                total.include(whole, part.count)
         return total
 
     def total_at(self, owner: int) -> Moment:
@@ -115,8 +136,8 @@ class Moment:
 
     def dense(self) -> Tensor:
         """The moment (groups, columns, columns) in float64, exactly symmetric."""
-        if self._sum is not None:
-            return (self._sum + self._sum.mT) / 2
+        if (whole := self._whole()) is not None:
+            return (whole + whole.mT) / 2
         factor = self.factor()
         if factor is None:
             return torch.zeros(self.groups, self.columns, self.columns, dtype=torch.float64)
@@ -137,13 +158,14 @@ class Moment:
             return (factor @ matrix.mT).square().sum(dim=(1, 2))
         return ((matrix @ self.dense()) * matrix).sum(dim=(1, 2))
 
-    def between(self, left: Tensor, right: Tensor) -> Tensor:
-        """`L M R.T`, float64 (groups, l, r), for L (groups, l, columns) and R (groups, r, columns)."""
-        left, right = left.double(), right.double()
+    def within(self, rows: Tensor) -> Tensor:
+        """`L M L.T`, float64 (groups, l, l), for L (groups, l, columns)."""
+        rows = rows.double()
         factor = self.factor()
         if factor is not None:
-            return (left @ factor.mT) @ (right @ factor.mT).mT
-        return left @ (self.dense() @ right.mT)
+            seen = rows @ factor.mT
+            return seen @ seen.mT
+        return rows @ (self.dense() @ rows.mT)
 
     def leading(self, count: int) -> tuple[Tensor, Tensor]:
         """The largest `count` eigenvalues, as `spectrum` gives them: to float32's precision, in a fraction of its time.

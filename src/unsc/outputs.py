@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -52,34 +53,64 @@ def check_droppable(head: Head | None, request: Request) -> Head:
     return head
 
 
+@dataclass(frozen=True)
+class BeforeHead:
+    """What a network's head is given for the samples that a run is judged on.
+
+    Only the head changes when outputs are settled, so one pass up to it serves all looks, before and after.
+    """
+
+    head: Head
+    """Whole, also if the network is sharded."""
+    forgotten: list[Tensor]
+    """Of the forgotten samples to check, a batch at a time, (n, units)."""
+    retained: list[Tensor]
+    """Of the batches of the watch."""
+
+    @classmethod
+    def of(cls, task: Task, final: nn.Module, path: str) -> BeforeHead:
+        head = Head(path, _whole_linear(_linear(final, path)))
+
+        def given(batches: Iterable[Batch]) -> list[Tensor]:
+            return [batch.inputs.to(head.layer.weight) for batch in head_inputs(final, head, batches)]
+
+        return cls(head, given(pieces(task.samples.forget_check)), given(task.watch.batches))
+
+    @torch.no_grad()
+    def logits(self, given: Sequence[Tensor]) -> Tensor:
+        """What the head makes of it by now, (n, classes)."""
+        return torch.cat([self.head.layer(x) for x in given])
+
+    def mass(self, classes: list[int]) -> float:
+        """Mean probability of the `classes` on the forgotten samples."""
+        return self.logits(self.forgotten).softmax(dim=1)[:, classes].sum(dim=1).mean().item()
+
+
 @torch.no_grad()
 def settled(
-    task: Task, result: nn.Module, final: nn.Module, head: Head, lost: Iterable[int], *, most: float
+    request: Request, result: nn.Module, final: nn.Module, given: BeforeHead, lost: Iterable[int], *, most: float
 ) -> float | None:
     """Settle the outputs of the classes `lost` in `result`, of which `final` is a working copy.
 
     Returns the mean probability that they then have on the forgotten samples to check. It is at most `most`: where few
-    classes stay, their lowest score is not low, and biases are lowered further. Without a bias, outputs that would not
-    get lower are left as they are: None.
+    classes stay, their lowest score is not low, and biases are lowered further. Without a bias, or if `most` is 0,
+    which no bias reaches, they are not. Outputs that would not get lower are left as they are: None.
     """
     lost = list(lost)  # a tuple would be an index of several dimensions
-    inside = _linear(final, head.path)
-    own = Head(head.path, _whole_linear(inside))
-    # Only the head changes here, so one pass up to it serves all looks.
-    given = torch.cat([batch.inputs for batch in head_inputs(final, own, pieces(task.samples.forget_check))])
-    before, rows = _mass(own, given, lost), copy.deepcopy(own.layer.state_dict())
-    settle(final, own, lost, task.request.stays, task.samples.retain_check)
-    after = _mass(own, given, lost)
-    if after > most and "bias" in rows:
-        own.layer.bias[lost] -= _log_odds(after) - _log_odds(most)
-        after = _mass(own, given, lost)
-    _put(own.layer, inside)
+    layer, inside = given.head.layer, _linear(final, given.head.path)
+    before, rows = given.mass(lost), copy.deepcopy(layer.state_dict())
+    settle(layer, lost, request.stays, torch.cat(given.retained))
+    after = given.mass(lost)
+    if after > most > 0 and "bias" in rows:
+        layer.bias[lost] -= _log_odds(after) - _log_odds(most)
+        after = given.mass(lost)
+    _put(layer, inside)
     if not after < before:
-        own.layer.load_state_dict(rows)
-        _put(own.layer, inside)
+        layer.load_state_dict(rows)
+        _put(layer, inside)
         return None
-    found = own.layer.state_dict()
-    target = _linear(without_wrappers(result).inner, head.path)
+    found = layer.state_dict()
+    target = _linear(without_wrappers(result).inner, given.head.path)
     changed = _whole_linear(target)
     for name, parameter in changed.named_parameters():
         parameter[lost] = found[name][lost].to(parameter)
@@ -88,13 +119,12 @@ def settled(
 
 
 @torch.no_grad()
-def settle(model: nn.Module, head: Head, lost: list[int], stays: Tensor, retained: Iterable[Batch]) -> None:
-    """Give the outputs of the classes `lost`, in place, a row that is about the lowest score on `retained` samples.
+def settle(layer: nn.Linear, lost: list[int], stays: Tensor, rows: Tensor) -> None:
+    """Give the outputs of the classes `lost`, in place, a row that is about the lowest score on retained samples.
 
-    `stays` (classes,) is true for the classes that the network still knows.
+    These are given by what the head sees of them, `rows` (n, units). `stays` (classes,) is true for the classes that
+    the network still knows.
     """
-    layer = head.layer
-    rows = torch.cat([batch.inputs for batch in head_inputs(model, head, retained)]).to(layer.weight)
     lowest = layer(rows)[:, stays.to(rows.device)].min(dim=1).values.double()
     rows = rows.double()
     if "bias" not in dict(layer.named_parameters()):
@@ -112,11 +142,6 @@ def _fitted(rows: Tensor, values: Tensor, ridge: float) -> Tensor:
     gram = rows @ rows.T if wide else rows.T @ rows
     gram.diagonal().add_((ridge * rows.square().sum() / rows.shape[1]).clamp(min=1e-30))
     return rows.T @ torch.linalg.solve(gram, values) if wide else torch.linalg.solve(gram, rows.T @ values)
-
-
-def _mass(head: Head, given: Tensor, classes: list[int]) -> float:
-    """Mean probability of the `classes` on samples for which the head is `given` so much, (n, units)."""
-    return head.layer(given.to(head.layer.weight)).softmax(dim=1)[:, classes].sum(dim=1).mean().item()
 
 
 def _log_odds(p: float) -> float:

@@ -16,15 +16,16 @@ from unsc.coverage import coverage, moved
 from unsc.datasets import check_map_style, read_labels, size_of
 from unsc.dropped import DroppedOutputs
 from unsc.features import Head
+from unsc.final import gone_mass, head_inputs_of_final, measured_drift, measured_kl, scores_reached
 from unsc.history import Past, first_margins, gone_by
 from unsc.layers import Layer, parameters_of
 from unsc.layout import channels_last
-from unsc.logits import OfOutput, shared_logits
+from unsc.logits import OfOutput
 from unsc.loop import Outcome, run_loop
 from unsc.measures import measure_records, worth_it
 from unsc.models import editable_layers, working_copy
 from unsc.options import CompletedOptions, Options
-from unsc.outputs import check_droppable, editable_head, settled
+from unsc.outputs import BeforeHead, check_droppable, editable_head, settled
 from unsc.progress import Progress, quiet
 from unsc.promises import note_on_classes, note_on_records, promise, promise_on_records
 from unsc.ranks import value_at
@@ -35,10 +36,10 @@ from unsc.sharded import copied, is_sharded
 from unsc.shards import local
 from unsc.steps import Guide, Step
 from unsc.steps.held import figures_of
-from unsc.targets import Scores, find_targets, margins, scores_of
+from unsc.targets import Scores, find_targets, margins
 from unsc.task import MOST_CHECKED_OF_CLASS, Samples, Task, draw_retained, make_aims, read_forgotten, split_forgotten
 from unsc.verdict import Status, judge, judge_records, was_known
-from unsc.watch import Watch, drift
+from unsc.watch import Watch
 from unsc.wrappers import unwrapped, without_wrappers
 
 _SETTLED = 0.1
@@ -141,8 +142,7 @@ def carry_out(
     layers, frozen = editable_layers(original, samples.probe, parameters=options.parameters)
     head = _head(original, layers, samples, request, options)
     watch = Watch(original, samples.retain_check, request.kept)
-    rule = find_targets(options.targets, request.kind)
-    first = first_margins(history)
+    rule, first = find_targets(options.targets, request.kind), first_margins(history)
     mass, seed = options.stop_mass, options.seed
     aims = make_aims(original, request, samples, rule, unseen_margins=first, stop_mass=mass, seed=seed)
     task = Task(original, layers, request, samples, watch, aims, options.seed, options.chunk_bytes)
@@ -155,11 +155,12 @@ def carry_out(
     result = _edited(inner, working, layers)
     final = working_copy(result, logits=logits)
     channels_last(final, samples.probe)
-    reached = scores_of(final, samples.forget_check)
+    given = head_inputs_of_final(task, final, head)
+    reached = scores_reached(task, final, given)
     if request.kind == "records" and not worth_it(task, final, reached, options.least_gain):
         outcome, result = replace(outcome, stopped="undone"), _edited(inner, working, ())
         final, reached = original, aims.scores
-    metrics = _measure(task, final, reached, outcome, step, guide, options.step.name, reference, began)
+    metrics = _measure(task, final, reached, given, outcome, step, guide, options.step.name, reference, began)
     past = _past(request, len(samples.forget_fit), metrics.status, options, first or _spread_margins(aims.unseen))
     lost = tuple(sorted({*request.gone, *gone_by([past])}))
     dropped = None
@@ -168,8 +169,8 @@ def carry_out(
         dropped = DroppedOutputs(head.path, kept, request.num_classes)
         result, past = dropped.drop(result), replace(past, kept=kept)
     elif head is not None and lost and samples.retain_check:
-        most = _SETTLED * options.stop_mass
-        metrics = replace(metrics, settled_mass=settled(task, result, final, head, lost, most=most))
+        before, most = given or BeforeHead.of(task, final, head.path), _SETTLED * options.stop_mass
+        metrics = replace(metrics, settled_mass=settled(request, result, final, before, lost, most=most))
     return Forgotten(rewrap(result), metrics, frozen, options, request, guide, (*history, past), dropped)
 
 
@@ -221,6 +222,7 @@ def _measure(
     task: Task,
     final: nn.Module,
     reached: Scores,
+    given: BeforeHead | None,
     outcome: Outcome,
     step: Step,
     guide: Guide,
@@ -230,24 +232,23 @@ def _measure(
 ) -> RunMetrics:
     """What is known of the result, on the final weights, which say `reached` of the samples to check."""
     request, rule, stopped = task.request, task.aims.rule, outcome.stopped
-    drifts, retained = _drift(task, final, step), len(task.watch.batches)
+    drifts, retained = measured_drift(task, final, step), len(task.watch.batches)
     before, after = task.look(task.aims.scores), task.look(reached)
     if request.kind == "records":
         records = measure_records(task, final, reached, reference.copies, overlapping=reference.validation.overlapping)
         status = judge_records(rule, before, after, reference.copies.copied())
         said = promise_on_records(rule, step_name, status, stopped, records, retained=retained)
-        told = said, note_on_records(stopped, records)
+        note = note_on_records(stopped, records)
     else:
-        records = None
+        records, note = None, note_on_classes(stopped, after.known)
         status = judge(was_known(request, before.known, task.watch.original), after.known)
         said = promise(request, status, stopped, before.known, after.known, retained=retained)
-        told = said, note_on_classes(stopped, after.known)
     return RunMetrics(
         request=request.kind,
         status=status,
-        promise=told[0],
+        promise=said,
         stopped=stopped,
-        note=told[1],
+        note=note,
         passes=outcome.passes,
         steps=outcome.steps,
         steps_taken_back=step.taken_back,
@@ -255,7 +256,7 @@ def _measure(
         forget_acc_before=before.known.percent,
         forget_mass=after.mass,
         predicted_kl=step.predicted_kl(task.original, final),
-        retained_kl=_retained_kl(task, final, step),
+        retained_kl=measured_kl(task, final, given, step),
         temperature=task.watch.temperature,
         drift=drifts,
         drift_max=max(drifts.values(), default=0.0),
@@ -263,32 +264,8 @@ def _measure(
         history=outcome.history,
         seconds=time.perf_counter() - began,
         records=records,
-        gone_mass=_gone_mass(task, final),
-        gone_mass_before=_gone_mass(task, task.original),
+        gone_mass=gone_mass(task, final),
+        gone_mass_before=gone_mass(task, task.original),
         spent=list(step.spent),
         layers=figures_of(guide, step, drifts),
     )
-
-
-def _drift(task: Task, final: nn.Module, step: Step) -> dict[str, float]:
-    """Measured, or, where there are no retained samples, as the guide predicts."""
-    if not task.watch.batches:
-        return step.predicted_drift(task.original, final)
-    return drift(task.original, final, task.layers, task.watch.batches)
-
-
-def _retained_kl(task: Task, final: nn.Module, step: Step) -> float:
-    """Over the classes that stay: those that are gone may get lower than they were. Predicted if nothing is watched."""
-    if not task.watch.batches:
-        return step.predicted_kl(task.original, final)
-    gone, kept = task.request.gone, task.request.stays
-    return (Watch(task.original, task.samples.retain_check, kept) if gone else task.watch).kl(final)
-
-
-def _gone_mass(task: Task, model: nn.Module) -> float | None:
-    """What a network gives the classes that are gone, on all samples to check."""
-    if not task.request.gone:
-        return None
-    parts = [task.samples.forget_check, *task.samples.retain_check]
-    logits = torch.cat([shared_logits(model, part) for part in parts])
-    return logits.softmax(dim=1)[:, list(task.request.gone)].sum(dim=1).mean().item()

@@ -85,7 +85,13 @@ class Watch:
 
     def kl(self, model: nn.Module) -> float:
         """Mean softened divergence of `model` from the original; NaN if its predictions are not finite."""
-        return self._estimate(model, len(self.batches)).mean
+        return self.divergence(
+            self._original(0, len(self.batches)), self._log_probabilities(model, 0, len(self.batches))
+        )
+
+    def kl_of(self, logits: Tensor) -> float:
+        """The same of a model that says `logits` (n, classes) of all samples, in the order of `batches`."""
+        return self.divergence(self._original(0, len(self.batches)), self.log_probabilities(logits))
 
     def kl_against(self, model: nn.Module, limit: float, seen: Tensor | None = None) -> Estimate:
         """The same on as many samples as it takes to tell whether it is beyond a `limit` in nats.
@@ -120,9 +126,6 @@ class Watch:
         """The i-th batch that a quick look does not take, over and over; any batch if it takes all."""
         others = self.batches[self._quick :] or self.batches
         return others[i % len(others)]
-
-    def _estimate(self, model: nn.Module, batches: int) -> Estimate:
-        return _not_negative(Estimate.of(self._divergences(model, 0, batches)))
 
     def _divergences(self, model: nn.Module, first: int, last: int) -> Tensor:
         """Of each sample in some of the batches, float64 (n,)."""

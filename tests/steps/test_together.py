@@ -77,6 +77,16 @@ def test_the_gram_matrix_is_that_of_derivatives_on_average() -> None:
     assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
 
 
+def test_one_pass_gives_the_rows_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network()
+    layers, watch = find_layers(model).layers, Watch(model, [retained()], KEPT)
+    steps, batches = directions(layers), [retained(10), retained(7)]
+    at_once = effects(model, layers, steps, batches, watch, seed=0)
+    monkeypatch.setattr("unsc.steps.together.slopes", lambda *_: None)
+    torch.testing.assert_close(at_once, effects(model, layers, steps, batches, watch, seed=0))
+    assert len(at_once) == 5
+
+
 @pytest.mark.parametrize("mix", [(1.0, 1.0, 1.0), (1.0, 0.0, 2.0), (0.3, 1.5, 0.1)])
 def test_a_step_costs_what_the_gram_matrix_says(mix: tuple[float, ...]) -> None:
     """The measured divergence of a short step of all layers is `k.T F k / 2`."""

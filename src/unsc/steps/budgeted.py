@@ -96,10 +96,10 @@ class BudgetedRule(StepRule[RetainedCurvature]):
         return Pulled.to_nearest(task, learned, self.hidden) if self.hidden else learned
 
 
-_DAMPING_SAMPLES, _AT_ONCE = 128, 64
-"""Forgotten samples whose gradient the damping is chosen for, and how many of them are in one backward pass."""
-_MOST_AT_ONCE = 128
-"""Samples in one backward pass of a step."""
+_DAMPING_SAMPLES = 128
+"""Forgotten samples whose gradient the damping is chosen for."""
+_AT_ONCE = 64
+"""Samples in one backward pass: more take more memory, and no less time for each."""
 
 
 def first_gradients(task: Task, loss: ForgetLoss = divergence) -> dict[str, Matrix]:
@@ -108,7 +108,7 @@ def first_gradients(task: Task, loss: ForgetLoss = divergence) -> dict[str, Matr
     chosen = torch.arange(min(_DAMPING_SAMPLES, len(forgotten)))
     part = peers.own_part(len(chosen))
     some, targets = forgotten[chosen[part]].for_model(task.original), task.aims.fit[chosen][part]
-    return forget_gradients(task.original, task.layers, some, targets, loss, at_once=_AT_ONCE)[1]
+    return forget_gradients(task.original, task.layers, some, targets, loss)[1]
 
 
 def forget_gradients(
@@ -118,7 +118,7 @@ def forget_gradients(
     targets: Tensor,
     loss: ForgetLoss = divergence,
     *,
-    at_once: int = _MOST_AT_ONCE,
+    at_once: int = _AT_ONCE,
 ) -> tuple[float, dict[str, Matrix]]:
     """The forget loss in nats, by default KL from `targets` (n, classes), and its gradient by each layer's matrix.
 

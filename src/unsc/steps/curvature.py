@@ -211,14 +211,15 @@ class _Trial:
         vectors = curvature.vectors
         along = gradient @ vectors
         values, gains = curvature.values.double(), along.double().square().sum(dim=1)
-        costs = (along.mT @ along).double() * held_out.between(vectors.mT, vectors.mT)
         if vectors.shape[1] == vectors.shape[2]:  # nothing is outside
+            costs = (along.mT @ along).double() * held_out.within(vectors.mT)
             return cls(values, gains, costs, 0.0, torch.zeros_like(gains), 0.0)
         rest = gradient - along @ vectors.mT
-        mixed = (along.double() * held_out.between(rest, vectors.mT)).sum(dim=1)
-        return cls(
-            values, gains, costs, rest.double().square().sum().item(), mixed, held_out.quadratic(rest).sum().item()
-        )
+        m = vectors.shape[2]
+        both = held_out.within(torch.cat([vectors.mT, rest], dim=1))
+        costs, mixed = (along.mT @ along).double() * both[:, :m, :m], (along.double() * both[:, m:, :m]).sum(dim=1)
+        rest_cost = both[:, m:, m:].diagonal(dim1=1, dim2=2).sum().item()
+        return cls(values, gains, costs, rest.double().square().sum().item(), mixed, rest_cost)
 
     def gain(self, damping: float) -> float:
         return (self.gains / (self.values + damping)).sum().item() + self.rest_gain / damping

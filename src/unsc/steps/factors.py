@@ -72,7 +72,13 @@ def joined(parts: Sequence[Matrix]) -> Matrix:
     thin = [x for x in parts if isinstance(x, LowRank)]
     if len(thin) < len(parts):
         return torch.stack([dense(x) for x in parts]).sum(dim=0)
-    return LowRank(torch.cat([x.left for x in thin], dim=2), torch.cat([x.right for x in thin], dim=1))
+    return _thinner(LowRank(torch.cat([x.left for x in thin], dim=2), torch.cat([x.right for x in thin], dim=1)))
+
+
+def _thinner(matrix: LowRank) -> Matrix:
+    """The factors as they are, or their product where that is the smaller thing."""
+    rank, sides = matrix.left.shape[2], (matrix.left.shape[1], matrix.right.shape[2])
+    return matrix if _WORTH * rank <= min(sides) else matrix.dense()
 
 
 @torch.no_grad()
@@ -153,5 +159,4 @@ def _product(layer: Layer, calls: Sequence[_Seen], told: Iterator[Tensor]) -> Ma
     rows = torch.cat([call.given.reshape(-1, layer.inputs) for call in calls])
     left = torch.cat([next(told).reshape(-1, layer.outputs) for _ in calls])
     ones = rows.new_ones(len(rows), len(layer.biases))
-    made = LowRank(left.mT[None], torch.cat([rows, ones], dim=1)[None])
-    return made if _WORTH * len(rows) <= min(layer.outputs, layer.columns) else made.dense()
+    return _thinner(LowRank(left.mT[None], torch.cat([rows, ones], dim=1)[None]))

@@ -148,8 +148,10 @@ def confined_step(
     """`optimizer.step()`, of which only the part in the null space stays."""
     before = {name: p.detach().clone() for name, p in weights.parameters.items()}
     optimizer.step()
-    wanted = {x.name: weights.matrix(x) - weights.matrix(x, before) for x in layers}
+    for name, p in weights.parameters.items():
+        p.sub_(before[name])
+    wanted = {x.name: weights.matrix(x) for x in layers}
     for name, p in weights.parameters.items():
         p.copy_(before[name])  # parts of a parameter that belong to no layer do not move
     for layer in layers:
-        weights.write(layer, weights.matrix(layer, before) + space.project(layer.name, wanted[layer.name]))
+        weights.add(layer, space.project(layer.name, wanted[layer.name]), 1.0)

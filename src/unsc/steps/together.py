@@ -14,23 +14,27 @@ one number for each layer; products of these numbers are on average F.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from unsc import peers
-from unsc.batches import Batch, pieces
+from unsc.batches import Batch
 from unsc.layers import Layer, Weights
 from unsc.logits import logits_of
 from unsc.steps.factors import Matrix, dot, own_gradients
 from unsc.steps.gradients import BatchLoss, total_gradients
+from unsc.steps.slopes import slopes
 from unsc.watch import Watch
 
+T = TypeVar("T")
+
 _TOGETHER = 4
-"""Samples in a backward pass. Their combinations are independent with mean zero, so that products of sums are on
+"""Samples whose combinations are summed. They are independent with mean zero, so that products of sums are on
 average sums of products; fewer at once are less random and take longer."""
 _SHRINK = 0.3
 """How much of the covariances between parts is not believed: they are measured on few samples."""
@@ -51,22 +55,79 @@ def effects(
     takes some of the samples; the rows are those of all.
     """
     weights, combined = Weights(model, layers), _combined(model, watch)
-    numbered = enumerate(few.for_model(model) for batch in batches for few in pieces(batch, _TOGETHER))
     rows: list[Tensor] = []
-    for number, few in numbered if weights.sharded else peers.mine(numbered):
-        generator = torch.Generator().manual_seed(peers.seed_from(seed, number))
-        signs = (2 * torch.randint(2, (len(few), int(watch.kept.sum())), generator=generator) - 1).to(watch.kept.device)
+    first = 0
+    for batch in (b.for_model(model) for b in batches):
+        numbered = list(enumerate(torch.arange(len(batch), device=batch.labels.device).split(_TOGETHER), first))
+        first += len(numbered)
+        own = [_Few(of, _signs(watch, len(of), (seed, i))) for i, of in _shared_out(numbered, weights.sharded)]
         if weights.sharded:  # all ranks make a pass together, each on a part of the samples
-            part = peers.own_part(len(few))
-            own = few[torch.arange(len(few), device=few.labels.device)[part]]
-            gradients = weights.matrices(total_gradients(model, weights.parameters, combined, own, signs[part])[1])
-        else:
-            gradients = own_gradients(model, layers, partial(combined, few, signs), len(few))[1]
-        along = weights.total({x.name: dot(gradients[x.name], directions[x.name]) for x in layers})
-        rows.append(torch.tensor([along[x.name] for x in layers], dtype=torch.float64))
+            rows += [_of_all_ranks(model, layers, directions, few, batch, weights, combined) for few in own]
+        elif own:
+            rows += _of_own(model, layers, directions, own, batch, combined)
     if not weights.sharded:
         rows = [row for of_rank in peers.gathered(rows) for row in of_rank]
     return torch.stack(rows) / math.sqrt(sum(map(len, batches)))
+
+
+@dataclass(frozen=True)
+class _Few:
+    """Samples of a batch whose combinations are summed."""
+
+    chosen: Tensor
+    """Where they are, (n,)."""
+    signs: Tensor
+    """Of their combinations, (n, kept classes)."""
+
+
+def _shared_out(things: Sequence[T], together: bool) -> Iterable[T]:
+    """All of them if ranks do each together, else this rank's."""
+    return things if together else peers.mine(things)
+
+
+def _signs(watch: Watch, samples: int, seeds: tuple[int, int]) -> Tensor:
+    generator = torch.Generator().manual_seed(peers.seed_from(*seeds))
+    return (2 * torch.randint(2, (samples, int(watch.kept.sum())), generator=generator) - 1).to(watch.kept.device)
+
+
+def _of_own(
+    model: nn.Module,
+    layers: Sequence[Layer],
+    directions: Mapping[str, Matrix],
+    own: Sequence[_Few],
+    batch: Batch,
+    combined: BatchLoss,
+) -> list[Tensor]:
+    """A row for each few samples of a batch, in one backward pass if the layers allow it, else in one for each row."""
+    chosen, signs = (torch.cat(parts) for parts in zip(*((few.chosen, few.signs) for few in own), strict=True))
+    found = slopes(model, layers, directions, partial(combined, batch[chosen], signs), len(chosen))
+    if found is not None:
+        return [part.sum(dim=0) for part in found.split([len(few.chosen) for few in own])]
+    rows: list[Tensor] = []
+    for few in own:
+        total = partial(combined, batch[few.chosen], few.signs)
+        gradients = own_gradients(model, layers, total, len(few.chosen))[1]
+        along = [dot(gradients[x.name], directions[x.name]) for x in layers]
+        rows.append(torch.tensor(along, dtype=torch.float64))
+    return rows
+
+
+def _of_all_ranks(
+    model: nn.Module,
+    layers: Sequence[Layer],
+    directions: Mapping[str, Matrix],
+    few: _Few,
+    batch: Batch,
+    weights: Weights,
+    combined: BatchLoss,
+) -> Tensor:
+    """A row for a few samples of a batch, of which each rank takes a part and has some rows of the weights."""
+    part = peers.own_part(len(few.chosen))
+    gradients = weights.matrices(
+        total_gradients(model, weights.parameters, combined, batch[few.chosen[part]], few.signs[part])[1]
+    )
+    along = weights.total({x.name: dot(gradients[x.name], directions[x.name]) for x in layers})
+    return torch.tensor([along[x.name] for x in layers], dtype=torch.float64)
 
 
 def _combined(model: nn.Module, watch: Watch) -> BatchLoss:
