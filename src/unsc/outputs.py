@@ -63,8 +63,8 @@ def settled(
     get lower are left as they are: None.
     """
     lost = list(lost)  # a tuple would be an index of several dimensions
-    inside = _linear(final, head.path)
-    own = Head(head.path, _whole_linear(inside))
+    inside = linear_at(final, head.path)
+    own = Head(head.path, whole_linear(inside))
     # Only the head changes here, so one pass up to it serves all looks.
     given = torch.cat([batch.inputs for batch in head_inputs(final, own, pieces(task.samples.forget_check))])
     before, rows = _mass(own, given, lost), copy.deepcopy(own.layer.state_dict())
@@ -73,17 +73,17 @@ def settled(
     if after > most and "bias" in rows:
         own.layer.bias[lost] -= _log_odds(after) - _log_odds(most)
         after = _mass(own, given, lost)
-    _put(own.layer, inside)
+    write_back(own.layer, inside)
     if not after < before:
         own.layer.load_state_dict(rows)
-        _put(own.layer, inside)
+        write_back(own.layer, inside)
         return None
     found = own.layer.state_dict()
-    target = _linear(without_wrappers(result).inner, head.path)
-    changed = _whole_linear(target)
+    target = linear_at(without_wrappers(result).inner, head.path)
+    changed = whole_linear(target)
     for name, parameter in changed.named_parameters():
         parameter[lost] = found[name][lost].to(parameter)
-    _put(changed, target)
+    write_back(changed, target)
     return after
 
 
@@ -123,7 +123,7 @@ def _log_odds(p: float) -> float:
     return math.log(p / (1 - p))
 
 
-def _whole_linear(layer: nn.Linear) -> nn.Linear:
+def whole_linear(layer: nn.Linear) -> nn.Linear:
     """The layer, or a copy of it that is whole if it is sharded; all ranks must ask for it."""
     if not any(is_shard(p) for p in layer.parameters()):
         return layer
@@ -134,14 +134,14 @@ def _whole_linear(layer: nn.Linear) -> nn.Linear:
     return made
 
 
-def _put(made: nn.Linear, layer: nn.Linear) -> None:
+def write_back(made: nn.Linear, layer: nn.Linear) -> None:
     """Write what became of a whole copy to the layer itself."""
     if made is not layer:
         for name, p in layer.named_parameters():
             put(made.get_parameter(name), p)
 
 
-def _linear(model: nn.Module, path: str) -> nn.Linear:
+def linear_at(model: nn.Module, path: str) -> nn.Linear:
     found = model.get_submodule(path)
     if not isinstance(found, nn.Linear):
         raise UnsupportedModel(f"{path} is a {type(found).__name__} and no Linear layer")
