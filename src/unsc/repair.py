@@ -11,12 +11,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from unsc.batches import pieces
 from unsc.features import Head, head_inputs
 from unsc.logits import shared_logits
 from unsc.looks import Look
 from unsc.outputs import linear_at, whole_linear, write_back
 from unsc.ridge import Ridge
-from unsc.targets import scores_of
+from unsc.targets import Goal, Scores
 from unsc.task import BATCH, Task
 from unsc.watch import divergences
 
@@ -24,11 +25,13 @@ _ROWS, _MOST = 8, 1024
 """Retained samples to fit for each input of the head, and how many at most: each costs two forward passes."""
 _RIDGES = tuple(10.0**e for e in range(-4, 4))
 """In units of the mean square of the head's inputs."""
+_SHARES = (1.0, 0.5, 0.25)
+"""Of the change that are tried. Half of it undoes three quarters of what the whole undoes."""
 
 
 @torch.no_grad()
 def repair(task: Task, model: nn.Module, head: Head | None) -> None:
-    """Fit the rows of the classes that stay, in place, unless forgetting that was reached would be lost by it.
+    """Fit the rows of the classes that stay, in place, as far as forgetting that was reached is not lost by it.
 
     `model` is what steps made of the task's original; `head` is that of the original, if it has one. The samples are
     those to fit, so that those to check still say what became of predictions that nothing was fitted to. Records are
@@ -48,15 +51,15 @@ def repair(task: Task, model: nn.Module, head: Head | None) -> None:
     change = fitted(rows.double(), wanted, found, task.watch.temperature, constant=_has_bias(own.layer))
     if change is None:
         return
-    before = _look(task, model)
+    given = torch.cat([batch.inputs for batch in head_inputs(model, own, pieces(task.samples.forget_check))]).to(rows)
     kept = {name: p.clone() for name, p in own.layer.named_parameters()}
-    _add(own.layer, change, stays)
+    before = _look(task, own.layer, given)
+    for share in _SHARES:
+        _add(own.layer, change, share, stays)
+        if _as_forgotten(task.aims.goal, before, _look(task, own.layer, given)):
+            break
+        own.layer.load_state_dict(kept)
     write_back(own.layer, linear_at(model, head.path))
-    goal = task.aims.goal
-    if goal.reached(before) and not goal.reached(_look(task, model)):
-        for name, p in own.layer.named_parameters():
-            p.copy_(kept[name])
-        write_back(own.layer, linear_at(model, head.path))
 
 
 def fitted(
@@ -82,17 +85,23 @@ def fitted(
     return regression.solution(best) if least < far(found) else None
 
 
-def _look(task: Task, model: nn.Module) -> Look:
-    return task.look(scores_of(model, task.samples.forget_check))
+def _look(task: Task, layer: nn.Linear, given: Tensor) -> Look:
+    """At the forgotten samples to check, for which the head is `given` so much, (n, units)."""
+    return task.look(Scores(layer(given), task.samples.forget_check.labels.to(given.device)))
+
+
+def _as_forgotten(goal: Goal, before: Look, after: Look) -> bool:
+    """Whether no more samples are known, and the goal is reached if it was."""
+    return after.known.hits <= before.known.hits and (goal.reached(after) or not goal.reached(before))
 
 
 def _has_bias(layer: nn.Linear) -> bool:
     return "bias" in dict(layer.named_parameters())
 
 
-def _add(layer: nn.Linear, change: tuple[Tensor, Tensor], stays: Tensor) -> None:
-    """Add to the rows of the classes that stay."""
+def _add(layer: nn.Linear, change: tuple[Tensor, Tensor], share: float, stays: Tensor) -> None:
+    """Add a share of a change to the rows of the classes that stay."""
     chosen = stays.to(layer.weight.device)
-    layer.weight[chosen] += change[0].to(layer.weight)
+    layer.weight[chosen] += share * change[0].to(layer.weight)
     if _has_bias(layer):
-        layer.bias[chosen] += change[1].to(layer.bias)
+        layer.bias[chosen] += share * change[1].to(layer.bias)
