@@ -8,6 +8,8 @@ forgotten samples is used.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -27,6 +29,9 @@ _RIDGES = tuple(10.0**e for e in range(-4, 4))
 """In units of the mean square of the head's inputs."""
 _SHARES = (1.0, 0.5, 0.25)
 """Of the change that are tried. Half of it undoes three quarters of what the whole undoes."""
+
+_LEVELLED = 8
+"""Times that a level is corrected by what the mean mass is off: each leaves a small part of the error."""
 
 
 @torch.no_grad()
@@ -56,6 +61,7 @@ def repair(task: Task, model: nn.Module, head: Head | None) -> None:
     before = _look(task, own.layer, given)
     for share in _SHARES:
         _add(own.layer, change, share, stays)
+        _keep_level(task, own.layer, given, before.mass)
         if _as_forgotten(task.aims.goal, before, _look(task, own.layer, given)):
             break
         own.layer.load_state_dict(kept)
@@ -88,6 +94,21 @@ def fitted(
 def _look(task: Task, layer: nn.Linear, given: Tensor) -> Look:
     """At the forgotten samples to check, for which the head is `given` so much, (n, units)."""
     return task.look(Scores(layer(given), task.samples.forget_check.labels.to(given.device)))
+
+
+def _keep_level(task: Task, layer: nn.Linear, given: Tensor, mass: float) -> None:
+    """Raise the outputs that stay, all by the same, until forgotten samples hold no more than the `mass` they held.
+
+    Predictions over the classes that stay do not see it.
+    """
+    if not (_has_bias(layer) and 0 < mass < 1):
+        return
+    stays = task.request.stays.to(layer.weight.device)
+    for _ in range(_LEVELLED):
+        now = _look(task, layer, given).mass
+        if not mass < now < 1:
+            return
+        layer.bias[stays] += math.log(now / (1 - now)) - math.log(mass / (1 - mass))
 
 
 def _as_forgotten(goal: Goal, before: Look, after: Look) -> bool:
