@@ -69,7 +69,7 @@ class BeforeHead:
 
     @classmethod
     def of(cls, task: Task, final: nn.Module, path: str) -> BeforeHead:
-        head = Head(path, _whole_linear(_linear(final, path)))
+        head = Head(path, whole_linear(linear_at(final, path)))
 
         def given(batches: Iterable[Batch]) -> list[Tensor]:
             return [batch.inputs.to(head.layer.weight) for batch in head_inputs(final, head, batches)]
@@ -97,24 +97,24 @@ def settled(
     which no bias reaches, they are not. Outputs that would not get lower are left as they are: None.
     """
     lost = list(lost)  # a tuple would be an index of several dimensions
-    layer, inside = given.head.layer, _linear(final, given.head.path)
+    layer, inside = given.head.layer, linear_at(final, given.head.path)
     before, rows = given.mass(lost), copy.deepcopy(layer.state_dict())
     settle(layer, lost, request.stays, torch.cat(given.retained))
     after = given.mass(lost)
     if after > most > 0 and "bias" in rows:
         layer.bias[lost] -= _log_odds(after) - _log_odds(most)
         after = given.mass(lost)
-    _put(layer, inside)
+    write_back(layer, inside)
     if not after < before:
         layer.load_state_dict(rows)
-        _put(layer, inside)
+        write_back(layer, inside)
         return None
     found = layer.state_dict()
-    target = _linear(without_wrappers(result).inner, given.head.path)
-    changed = _whole_linear(target)
+    target = linear_at(without_wrappers(result).inner, given.head.path)
+    changed = whole_linear(target)
     for name, parameter in changed.named_parameters():
         parameter[lost] = found[name][lost].to(parameter)
-    _put(changed, target)
+    write_back(changed, target)
     return after
 
 
@@ -148,7 +148,7 @@ def _log_odds(p: float) -> float:
     return math.log(p / (1 - p))
 
 
-def _whole_linear(layer: nn.Linear) -> nn.Linear:
+def whole_linear(layer: nn.Linear) -> nn.Linear:
     """The layer, or a copy of it that is whole if it is sharded; all ranks must ask for it."""
     if not any(is_shard(p) for p in layer.parameters()):
         return layer
@@ -159,14 +159,14 @@ def _whole_linear(layer: nn.Linear) -> nn.Linear:
     return made
 
 
-def _put(made: nn.Linear, layer: nn.Linear) -> None:
+def write_back(made: nn.Linear, layer: nn.Linear) -> None:
     """Write what became of a whole copy to the layer itself."""
     if made is not layer:
         for name, p in layer.named_parameters():
             put(made.get_parameter(name), p)
 
 
-def _linear(model: nn.Module, path: str) -> nn.Linear:
+def linear_at(model: nn.Module, path: str) -> nn.Linear:
     found = model.get_submodule(path)
     if not isinstance(found, nn.Linear):
         raise UnsupportedModel(f"{path} is a {type(found).__name__} and no Linear layer")

@@ -30,6 +30,7 @@ from unsc.progress import Progress, quiet
 from unsc.promises import note_on_classes, note_on_records, promise, promise_on_records
 from unsc.ranks import value_at
 from unsc.reference import NO_REFERENCE, Reference, default_targets
+from unsc.repair import repair
 from unsc.request import Request, check_enough
 from unsc.result import Forgotten, RunMetrics
 from unsc.sharded import copied, is_sharded
@@ -151,6 +152,7 @@ def carry_out(
     working = copied(original)
     step = options.step.start(working, task, guide)
     outcome = run_loop(working, task, step, options.schedule(), progress=progress)
+    repair(task, working, head if options.step.settles else None)
     inner, rewrap = without_wrappers(model) if is_sharded(original) else unwrapped(model)
     result = _edited(inner, working, layers)
     final = working_copy(result, logits=logits)
@@ -169,7 +171,7 @@ def carry_out(
         dropped = DroppedOutputs(head.path, kept, request.num_classes)
         result, past = dropped.drop(result), replace(past, kept=kept)
     elif head is not None and lost and samples.retain_check:
-        before, most = given or BeforeHead.of(task, final, head.path), _SETTLED * options.stop_mass
+        before, most = given or BeforeHead.of(task, final, head.path), _SETTLED * mass
         metrics = replace(metrics, settled_mass=settled(request, result, final, before, lost, most=most))
     return Forgotten(rewrap(result), metrics, frozen, options, request, guide, (*history, past), dropped)
 

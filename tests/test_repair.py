@@ -1,0 +1,96 @@
+"""Retained outputs are fitted again after the steps: predictions of retained samples come nearer to the original's, and
+neither features nor what is forgotten change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from blobs import blobs, learned, network
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+import unsc
+from unsc import repair, run
+
+FORGOTTEN = 3
+
+
+@pytest.fixture(scope="module")
+def points() -> TensorDataset:
+    return blobs(each=60, classes=6)
+
+
+@pytest.fixture(scope="module")
+def model(points: TensorDataset) -> nn.Module:
+    return learned(network(6), points)
+
+
+def forgotten(model: nn.Module, points: TensorDataset, **options: Any) -> unsc.Forgotten:
+    return unsc.forget(model, points, classes=[FORGOTTEN], **options)
+
+
+def rows_and_logits() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(200, 8, generator=generator, dtype=torch.float64)
+    return rows, rows @ torch.randn(8, 4, generator=generator, dtype=torch.float64)
+
+
+def test_a_change_of_the_head_alone_is_undone() -> None:
+    """Features as they were determine the rows: what was added to them is found, but for what all classes share."""
+    rows, logits = rows_and_logits()
+    change = torch.randn(4, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    found = repair.fitted(rows, logits, logits + rows @ change.T, 1.0, constant=True)
+    assert found is not None
+    after = logits + rows @ (change + found[0]).T + found[1]
+    torch.testing.assert_close(after.softmax(dim=1), logits.softmax(dim=1), rtol=0, atol=1e-3)
+
+
+def test_noise_is_not_fitted() -> None:
+    """What features do not explain makes samples that are left out no better, so nothing is done."""
+    rows, logits = rows_and_logits()
+    noise = torch.randn(logits.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    noise = noise - noise.mean(dim=0)
+    assert repair.fitted(rows, logits, logits + 0.3 * noise, 1.0, constant=False) is None
+
+
+def test_retained_predictions_come_nearer(
+    model: nn.Module, points: TensorDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On samples that nothing was fitted to; layers before the head are the same, bit for bit."""
+    repaired = forgotten(model, points)
+    monkeypatch.setattr(run, "repair", lambda *_: None)
+    plain = forgotten(model, points)
+    assert repaired.metrics.stopped == plain.metrics.stopped == "forgotten"
+    assert repaired.metrics.retained_kl < 0.8 * plain.metrics.retained_kl
+    assert repaired.metrics.forget_mass < 1.01 * plain.metrics.forget_mass
+    both = zip(repaired.model.parameters(), plain.model.parameters(), strict=True)
+    same = [torch.equal(a, b) for a, b in both]
+    assert same == [True, True, False, False]
+
+
+def test_forgetting_is_not_given_up_for_it(
+    model: nn.Module, points: TensorDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change that would bring the class back is taken back, whole."""
+
+    def ruinous(rows: Tensor, wanted: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
+        kept = wanted.shape[1]
+        return torch.zeros(kept, rows.shape[1]), torch.full((kept,), -100.0)
+
+    monkeypatch.setattr(repair, "fitted", ruinous)
+    with_it = forgotten(model, points)
+    monkeypatch.setattr(run, "repair", lambda *_: None)
+    without = forgotten(model, points)
+    assert with_it.ok
+    for a, b in zip(with_it.model.parameters(), without.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_records_and_the_papers_step_are_left_alone(
+    model: nn.Module, points: TensorDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repair, "fitted", lambda *_, **__: pytest.fail("nothing is to be fitted"))
+    forgotten(model, points, step="paper", energy=0.7, merge_energy=0.7, max_kl=10.0)
+    unsc.forget(model, points, indices=[1, 70], targets="soft", least_gain=0.0, max_kl=10.0)
