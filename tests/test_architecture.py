@@ -33,7 +33,7 @@ CORE = (
     ("steps",),
     ("loop", "measures", "outputs"),
     ("options",),
-    ("result", "promises", "reference"),
+    ("result", "promises", "reference", "beside"),
     ("run", "start", "opening"),
     ("api",),
 )

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from unsc.batches import HasSamples
+from unsc.beside import with_others
 from unsc.coverage import coverage, moved
 from unsc.datasets import check_map_style, read_labels, size_of
 from unsc.dropped import DroppedOutputs
@@ -94,6 +95,7 @@ def run(
     forgotten = read_forgotten(forget, forget_labels, label_key=completed.label_key, keep=completed.sample_bytes)
     learned, held_out = split_for(request, forgotten, completed)
     samples = Samples(learned, held_out, fit, check, reference.validation.batches)
+    samples = with_others(samples, forget, retain, completed)
     return carry_out(
         model,
         request,
@@ -160,7 +162,8 @@ def carry_out(
         outcome, result = replace(outcome, stopped="undone"), _edited(inner, working, ())
         final, reached = original, aims.scores
     metrics = _measure(task, final, reached, outcome, step, guide, options.step.name, reference, began)
-    past = _past(request, len(samples.forget_fit), metrics.status, options, first or _spread_margins(aims.unseen))
+    asked = len(samples.forget_fit) - samples.beside
+    past = _past(request, asked, metrics.status, options, first or _spread_margins(aims.unseen))
     lost = tuple(sorted({*request.gone, *gone_by([past])}))
     dropped = None
     if head is not None and options.drop_outputs and set(request.classes) <= set(lost):

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -106,6 +107,8 @@ class Samples:
     """What the guide was not made from: here retained predictions are watched. Empty if none is at hand."""
     validation: Sequence[Batch] = ()
     """What the network was not trained on, to see what it says of such samples; empty if there is none."""
+    beside: int = 0
+    """How many of the last of `forget_fit` are no records, but retained samples that are learned under their labels."""
     trained: Sequence[Batch] | None = None
     """Other samples that the network was trained on, to hold records against; None: those of `retain_check`."""
 
@@ -186,6 +189,9 @@ def make_aims(
     goal = rule.goal(request.kind, stop_mass)
     scores = scores_of(original, samples.forget_check) if scores is None else scores
     check = targets(scores)
+    if samples.beside:
+        stays = F.one_hot(samples.forget_fit.labels[-samples.beside :], check.shape[1]).to(check)
+        return Aims(FitTargets.ready(torch.cat([check, stays])), check, goal, rule, scores, unseen)
     if samples.forget_check is samples.forget_fit:
         return Aims(FitTargets.ready(check), check, goal, rule, scores, unseen)
     if rule.each_alone:

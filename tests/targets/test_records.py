@@ -129,6 +129,17 @@ def test_away_follows_the_network_and_the_others_do_not() -> None:
     assert Unseen().renewed(targets, lambda: pytest.fail("it looked")) is targets
 
 
+def test_samples_beside_records_stay_with_their_labels() -> None:
+    """Targets are renewed for records, but not for samples whose target is the label that they have."""
+    labels = torch.tensor([0, 1, 2])
+    removed = F.one_hot(labels, 3).bool()
+    now = Evidence(Scores(torch.randn(3, 3, generator=torch.Generator().manual_seed(0)), labels), removed)
+    targets = torch.cat([torch.tensor([[0.0, 0.5, 0.5]]), F.one_hot(labels[1:], 3).float()])
+    renewed = Away().renewed(targets, lambda: now)
+    assert torch.equal(renewed[1:], targets[1:])
+    assert torch.equal(renewed[:1], Away().make(now)[:1])
+
+
 @pytest.mark.parametrize("name", ["unseen", "lowered", "away", "relabel"])
 def test_rules_for_records_do_not_serve_classes(name: str) -> None:
     with pytest.raises(

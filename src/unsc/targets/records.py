@@ -26,6 +26,10 @@ from unsc.targets.scores import margins, with_margins
 
 _WRONG_LABELS_KL = 0.5
 """Wrong labels have shaped the predictions for retained samples too: to undo the former is to move the latter."""
+_BESIDE = 3
+"""They have also harmed what is around them. Samples that stay, learned beside the records, undo it there."""
+_NOTHING = 0.1
+"""Share of `stop_mass` that may be left of a wrong label."""
 _MANY, _APART = 50, 3.0
 """Records that are enough to be ranked by themselves, unless they stand so many standard deviations apart."""
 _OFFSETS = tuple(torch.special.ndtri((torch.arange(9) + 0.5) / 9).tolist())
@@ -181,16 +185,22 @@ class Away(Soft):
 
     name: ClassVar[Targets] = "away"
     serves: ClassVar[tuple[Kind, ...]] = ("records",)
+    beside: ClassVar[int] = _BESIDE
     past: ClassVar[float] = 0.0
     max_kl: ClassVar[float | None] = _WRONG_LABELS_KL
 
     def goal(self, kind: Kind, stop_mass: float) -> Goal:
         # A wrong label has done harm around its record as well, which is undone only when nothing is left of it.
-        return Gone(stop_mass)
+        return Gone(_NOTHING * stop_mass)
 
     def renewed(self, targets: Tensor, look: Callable[[], Evidence]) -> Tensor:
-        """By the network as it is: the fewer wrong labels it still believes, the better it knows the right ones."""
-        return self.make(look())
+        """By the network as it is: the fewer wrong labels it still believes, the better it knows the right ones.
+
+        Samples beside the records, whose targets are their own labels, stay with those.
+        """
+        now = look()
+        stays = (targets * now.removed).sum(dim=1, keepdim=True) > 0.5
+        return torch.where(stays, targets, self.make(now))
 
 
 @dataclass(frozen=True)
@@ -204,6 +214,7 @@ class Relabel(Expected):
     batches: ClassVar[int] = 16
     most: ClassVar[int | None] = None
     pace: ClassVar[float] = 1.0
+    beside: ClassVar[int] = _BESIDE
     past: ClassVar[float] = 0.0
     max_kl: ClassVar[float | None] = _WRONG_LABELS_KL
 

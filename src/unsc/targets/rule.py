@@ -69,6 +69,8 @@ class TargetRule(ABC):
     """Samples in one step; None: as suits the step rule."""
     pace: ClassVar[float] = 1.0
     """Times the budget that a step may spend."""
+    beside: ClassVar[int] = 0
+    """Retained samples that are learned with each record, under the labels that they have."""
     past: ClassVar[float] = 0.5
     """Share of earlier directions in a budgeted step's."""
     max_kl: ClassVar[float | None] = None
