@@ -145,8 +145,7 @@ def carry_out(
     watch = Watch(original, samples.retain_check, request.kept)
     rule = find_targets(options.targets, request.kind)
     first = first_margins(history)
-    mass, seed = options.stop_mass, options.seed
-    aims = make_aims(original, request, samples, rule, unseen_margins=first, stop_mass=mass, seed=seed)
+    aims = make_aims(original, request, samples, rule, unseen_margins=first, stop_mass=options.stop_mass)
     task = Task(original, layers, request, samples, watch, aims, options.seed, options.chunk_bytes)
     guide = make_guide(task)
     guide.check(request, samples.forget_fit.labels)

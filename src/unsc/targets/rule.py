@@ -60,7 +60,7 @@ class TargetRule(ABC):
     guesses: ClassVar[bool] = False
     """Whether nobody can tell if its targets are right."""
     reads_layers: ClassVar[bool] = False
-    """Whether it asks for a read-out of the network's layers, which costs a forward pass over some retained samples."""
+    """Whether it asks for a read-out of the network's layers."""
     each_alone: ClassVar[bool] = False
     """Whether a sample's target depends on that sample alone, so that it can be made when it is needed."""
     batches: ClassVar[int] = 16
