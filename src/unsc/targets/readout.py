@@ -105,7 +105,7 @@ class Ridge:
 
     @classmethod
     def fitted(cls, features: Tensor, wanted: Tensor) -> tuple[Ridge, Tensor]:
-        """The regression of `wanted` (n, outputs) on `features` (n, values), and what a fit without it says of each sample.
+        """The regression of `wanted` (n, outputs) on `features` (n, values), and what fits without a sample say of it.
 
         The latter, (n, outputs), takes no other fit: a sample's own residual grows by how much it pulls at its fit.
         """
