@@ -105,10 +105,10 @@ class Samples:
     """What the guide was not made from: here retained predictions are watched. Empty if none is at hand."""
     validation: Sequence[Batch] = ()
     """What the network was not trained on, to see what it says of such samples; empty if there is none."""
-    beside: int = 0
-    """How many of the last of `forget_fit` are no records, but retained samples that are learned under their labels."""
     trained: Sequence[Batch] | None = None
     """Other samples that the network was trained on, to hold records against; None: those of `retain_check`."""
+    beside: int = 0
+    """How many of the last of `forget_fit` are no records, but retained samples that are learned under their labels."""
 
     @property
     def probe(self) -> Batch:
