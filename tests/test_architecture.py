@@ -34,7 +34,7 @@ CORE = (
     ("loop", "measures", "outputs", "repair"),
     ("final",),
     ("options",),
-    ("result", "promises", "reference"),
+    ("result", "promises", "reference", "beside"),
     ("run", "start", "opening"),
     ("api",),
 )

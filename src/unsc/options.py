@@ -44,7 +44,7 @@ class Options:
     """Retained samples of each class for its moments."""
     batch_size: int | None = None
     """Forgotten samples a step: by default a sixteenth of them, at least 16 and at most 64 (the paper's step 128); for
-    records that get what an unseen network would say all of them, at most 512."""
+    records that get what an unseen network would say half of them, at most 512."""
     max_passes: int | None = None
     """Over the forgotten samples: by default 2, or as many as make 64 steps; 25 for the paper's step."""
     max_kl: float | None = None

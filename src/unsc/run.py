@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from unsc.batches import HasSamples
+from unsc.beside import with_others
 from unsc.coverage import coverage, moved
 from unsc.datasets import check_map_style, read_labels, size_of
 from unsc.dropped import DroppedOutputs
@@ -96,6 +97,7 @@ def run(
     forgotten = read_forgotten(forget, forget_labels, label_key=completed.label_key, keep=completed.sample_bytes)
     learned, held_out = split_for(request, forgotten, completed)
     samples = Samples(learned, held_out, fit, check, reference.validation.batches)
+    samples = with_others(samples, forget, retain, completed)
     return carry_out(
         model,
         request,
@@ -144,8 +146,7 @@ def carry_out(
     head = _head(original, layers, samples, request, options)
     watch = Watch(original, samples.retain_check, request.kept)
     rule, first = find_targets(options.targets, request.kind), first_margins(history)
-    mass, seed = options.stop_mass, options.seed
-    aims = make_aims(original, request, samples, rule, unseen_margins=first, stop_mass=mass, seed=seed)
+    aims = make_aims(original, request, samples, rule, unseen_margins=first, stop_mass=options.stop_mass)
     task = Task(original, layers, request, samples, watch, aims, options.seed, options.chunk_bytes)
     guide = make_guide(task)
     guide.check(request, samples.forget_fit.labels)
@@ -163,7 +164,8 @@ def carry_out(
         outcome, result = replace(outcome, stopped="undone"), _edited(inner, working, ())
         final, reached = original, aims.scores
     metrics = _measure(task, final, reached, given, outcome, step, guide, options.step.name, reference, began)
-    past = _past(request, len(samples.forget_fit), metrics.status, options, first or _spread_margins(aims.unseen))
+    asked = len(samples.forget_fit) - samples.beside
+    past = _past(request, asked, metrics.status, options, first or _spread_margins(aims.unseen))
     lost = tuple(sorted({*request.gone, *gone_by([past])}))
     dropped = None
     if head is not None and options.drop_outputs and set(request.classes) <= set(lost):
@@ -171,7 +173,7 @@ def carry_out(
         dropped = DroppedOutputs(head.path, kept, request.num_classes)
         result, past = dropped.drop(result), replace(past, kept=kept)
     elif head is not None and lost and samples.retain_check:
-        before, most = given or BeforeHead.of(task, final, head.path), _SETTLED * mass
+        before, most = given or BeforeHead.of(task, final, head.path), _SETTLED * options.stop_mass
         metrics = replace(metrics, settled_mass=settled(request, result, final, before, lost, most=most))
     return Forgotten(rewrap(result), metrics, frozen, options, request, guide, (*history, past), dropped)
 

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -35,8 +36,6 @@ hundredths of its spread, whatever the number of classes."""
 MOST_CHECKED_OF_CLASS = 64
 _PROBED = 4
 """Samples that show how a network takes them."""
-_READ = 1024
-"""Retained samples that a read-out of the network's layers is fitted on."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +107,8 @@ class Samples:
     """What the network was not trained on, to see what it says of such samples; empty if there is none."""
     trained: Sequence[Batch] | None = None
     """Other samples that the network was trained on, to hold records against; None: those of `retain_check`."""
+    beside: int = 0
+    """How many of the last of `forget_fit` are no records, but retained samples that are learned under their labels."""
 
     @property
     def probe(self) -> Batch:
@@ -160,7 +161,6 @@ def make_aims(
     *,
     unseen_margins: Sequence[float] = (),
     stop_mass: float = 0.01,
-    seed: int = 0,
 ) -> Aims:
     """What a rule for targets makes of the original network's predictions.
 
@@ -168,9 +168,9 @@ def make_aims(
     """
     unseen, trained, readout, scores = NO_SCORES, NO_SCORES, None, None
     if samples.validation and rule.reads_layers and (samples.trained is None or samples.trained):
-        views = [views_of(original, batches) for batches in _to_read(samples, seed)]
-        trained, unseen, readout = views[2].scores, views[3].scores, read_out(*views)
-        scores = views[1].scores.to(next(original.parameters()).device)
+        views = [views_of(original, batches) for batches in _to_read(samples)]
+        trained, unseen, readout = views[1].scores, views[2].scores, read_out(*views)
+        scores = views[0].scores.to(next(original.parameters()).device)
     elif samples.validation:
         unseen = scores_of(original, join(samples.validation))
 
@@ -186,6 +186,9 @@ def make_aims(
     goal = rule.goal(request.kind, stop_mass)
     scores = scores_of(original, samples.forget_check) if scores is None else scores
     check = targets(scores)
+    if samples.beside:
+        stays = F.one_hot(samples.forget_fit.labels[-samples.beside :], check.shape[1]).to(check)
+        return Aims(FitTargets.ready(torch.cat([check, stays])), check, goal, rule, scores, unseen)
     if samples.forget_check is samples.forget_fit:
         return Aims(FitTargets.ready(check), check, goal, rule, scores, unseen)
     if rule.each_alone:
@@ -202,14 +205,10 @@ def without(targets: Tensor, classes: Sequence[int]) -> Tensor:
     return left / left.sum(dim=1, keepdim=True).clamp(min=1e-30)
 
 
-def _to_read(samples: Samples, seed: int) -> tuple[list[Batch], list[Batch], list[Batch], Sequence[Batch]]:
-    """Samples to fit a read-out on, records, other training samples, and unseen ones."""
-    fit = list(samples.retain_fit.draw(_READ, BATCH, torch.Generator().manual_seed(seed)))
-    check = samples.retain_check if samples.trained is None else list(samples.trained)
-    if not fit:  # the guide is at hand, and what it was made from is not
-        half = (len(check) + 1) // 2
-        fit, check = check[:half], check[half:] or check
-    return fit, list(pieces(samples.forget_fit)), check, samples.validation
+def _to_read(samples: Samples) -> tuple[list[Batch], Sequence[Batch], Sequence[Batch]]:
+    """Records, other training samples, and unseen ones."""
+    trained = samples.retain_check if samples.trained is None else samples.trained
+    return list(pieces(samples.forget_fit)), trained, samples.validation
 
 
 def evidence_of(

@@ -25,24 +25,30 @@ def views(n: int, seed: int, *, memorised: bool) -> Views:
 
 def test_the_layer_that_memorised_is_not_read() -> None:
     """Though it agrees better with the network on unseen samples."""
-    fit, records, trained = (views(n, seed, memorised=True) for n, seed in ((400, 0), (50, 1), (300, 2)))
+    records, trained = (views(n, seed, memorised=True) for n, seed in ((50, 1), (300, 2)))
     unseen = views(300, 3, memorised=False)
-    found = read_out(fit, records, trained, unseen)
+    found = read_out(records, trained, unseen)
     assert found is not None
     assert found.layer == "middle"
     assert 0.45 < found.tells < 0.55
-    only_deep = [Views(v.scores, {"deep": v.features["deep"]}) for v in (fit, records, trained, unseen)]
+    only_deep = [Views(v.scores, {"deep": v.features["deep"]}) for v in (records, trained, unseen)]
     assert read_out(*only_deep) is None
 
 
-def test_the_read_out_is_ridge_regression() -> None:
-    """Its weights solve the normal equations of standardised features, with a constant."""
-    fit = views(60, 0, memorised=False)
-    ridge = Ridge.fitted(fit.features["middle"], fit.scores)
-    x = fit.features["middle"]
-    rows = torch.cat([(x - x.mean(dim=0)) / (x.std(dim=0) + 1e-6), torch.ones(60, 1)], dim=1)
-    residual = rows.T @ (rows @ ridge.weights - F.one_hot(fit.scores.labels, CLASSES)) + 60 * ridge.weights
-    torch.testing.assert_close(residual, torch.zeros_like(residual), atol=1e-3, rtol=0)
+def test_the_read_out_says_of_records_what_the_network_would() -> None:
+    """Where a network is a linear map of a layer that it did not learn by heart, and adds what it memorised to it."""
+    g = torch.Generator().manual_seed(0)
+    linear = torch.randn(4, CLASSES, generator=g)
+
+    def seen(n: int, by_heart: float) -> Views:
+        shown, labels = torch.randn(n, 4, generator=g), torch.randint(CLASSES, (n,), generator=g)
+        return Views(Scores(shown @ linear + by_heart * F.one_hot(labels, CLASSES), labels), {"middle": shown})
+
+    records, trained, unseen = seen(30, 5.0), seen(200, 5.0), seen(2000, 0.0)
+    found = read_out(records, trained, unseen)
+    assert found is not None
+    expected = records.scores.logits - 5.0 * F.one_hot(records.scores.labels, CLASSES)
+    assert torch.corrcoef(torch.stack([found.forgotten.logits.flatten(), expected.flatten()]))[0, 1] > 0.999
 
 
 @pytest.mark.parametrize(
@@ -87,9 +93,28 @@ def test_views_hold_what_layers_are_given() -> None:
 @pytest.mark.parametrize("n", [20, 40, 200])
 def test_the_ridge_regression_solves_its_normal_equations(n: int) -> None:
     """Whichever of the two matrices it is solved by: with fewer samples than values, or more."""
+    features, wanted = regressed(n)
+    ridge, _ = Ridge.fitted(features, wanted)
+    rows = ((features - ridge.mean) / ridge.scale).double()
+    left = (rows.T @ rows + n * torch.eye(40)) @ ridge.weights.double()
+    torch.testing.assert_close(left, rows.T @ (wanted - wanted.mean(dim=0)).double(), atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("n", [20, 40, 200])
+def test_predictions_without_a_sample_are_those_of_a_fit_without_it(n: int) -> None:
+    """Solved anew for some samples, with the level as a column that is not shrunk, on the scale of all samples."""
+    features, wanted = regressed(n)
+    ridge, left_out = Ridge.fitted(features, wanted)
+    rows = torch.cat([torch.ones(n, 1), (features - ridge.mean) / ridge.scale], dim=1).double()
+    shrinkage = n * torch.diag(torch.tensor([0.0] + [1.0] * 40)).double()
+    for i in (0, 7, n - 1):
+        others = torch.arange(n) != i
+        moment = rows[others].T @ rows[others] + shrinkage
+        expected = rows[i] @ torch.linalg.solve(moment, rows[others].T @ wanted[others].double())
+        torch.testing.assert_close(left_out[i].double(), expected, atol=1e-3, rtol=1e-3)
+
+
+def regressed(n: int) -> tuple[Tensor, Tensor]:
+    """Features (n, 40) and what is to be found from them, (n, classes)."""
     g = torch.Generator().manual_seed(0)
-    features, labels = torch.randn(n, 40, generator=g), torch.randint(CLASSES, (n,), generator=g)
-    ridge = Ridge.fitted(features, Scores(torch.zeros(n, CLASSES), labels))
-    rows = torch.cat([(features - ridge.mean) / ridge.scale, torch.ones(n, 1)], dim=1).double()
-    left = (rows.T @ rows + n * torch.eye(41)) @ ridge.weights.double()
-    torch.testing.assert_close(left, rows.T @ F.one_hot(labels, CLASSES).double(), atol=1e-3, rtol=1e-3)
+    return torch.randn(n, 40, generator=g), 3 + torch.randn(n, CLASSES, generator=g)

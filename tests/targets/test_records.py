@@ -12,7 +12,7 @@ from torch import Tensor
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.ranks import agreement
 from unsc.targets import Away, Evidence, Lowered, Readout, Relabel, Scores, Unseen, find_targets, margins
-from unsc.targets.records import shifted_place
+from unsc.targets.records import _weights, shifted_place
 
 CLASSES = 5
 
@@ -87,15 +87,39 @@ def test_uniform_places_stay_uniform_after_an_error(noise: float) -> None:
     assert torch.equal(shifted_place(place, 1.0, 0.0), place)
 
 
-def test_the_read_out_decides_more_than_the_network_itself() -> None:
-    """Records that the network knows equally well are ordered as the read-out orders them."""
-    records = scores(40, 1, known=20)
-    hard = torch.randn(40, generator=torch.Generator().manual_seed(5))
-    readout = Readout("middle", hard, hard, margins(scores(40, 2)), 0.5, 0.7)
+def read(records: Scores, seed: int, agreed: float) -> Readout:
+    """A read-out that has nothing to do with the network, on records that are also the other training samples."""
+    said = Scores(scores(len(records), seed).logits, records.labels)
+    return Readout("middle", said, said, scores(40, 2), 0.5, agreed)
+
+
+def test_where_the_network_knows_all_by_heart_the_read_out_decides() -> None:
+    """Its own margins have nothing to do with the read-out's, and so say nothing of unseen samples."""
+    records = scores(400, 1, known=20)
+    readout = read(records, 5, 0.7)
     targets = Unseen(spread=0).make(evidence(records, readout=readout))
     found = margins(Scores(targets.log(), records.labels))
-    assert agreement(found, hard) > agreement(found, margins(records))
-    assert agreement(found, hard) > 0.7
+    assert agreement(found, margins(readout.forgotten)) > 0.95
+    assert agreement(found, margins(records)) < 0.3
+
+
+def test_a_read_out_that_agrees_with_the_network_leaves_its_order() -> None:
+    records = scores(60, 1, known=2)
+    readout = Readout("middle", records, records, scores(40, 2), 0.5, 0.9)
+    targets = Unseen(spread=0).make(evidence(records, readout=readout))
+    found = margins(Scores(targets.log(), records.labels))
+    assert torch.equal(found.argsort(), margins(records).argsort())
+    torch.testing.assert_close(targets, Unseen(spread=0).make(evidence(records)))
+
+
+@pytest.mark.parametrize(("first", "second"), [(0.6, 0.6), (0.8, 0.3), (0.5, 0.0)])
+def test_two_measures_count_as_the_best_estimate_from_them(first: float, second: float) -> None:
+    """Of a normal value, seen twice with independent errors: the regression on both, and how well it correlates."""
+    moment = torch.tensor([[1, first * second], [first * second, 1]])
+    best = torch.linalg.solve(moment, torch.tensor([first, second]))
+    one, other, together = _weights(first, second)
+    assert other / one == pytest.approx((best[1] / best[0]).item(), abs=1e-6)
+    assert together**2 == pytest.approx((best @ torch.tensor([first, second])).item(), rel=1e-5)
 
 
 def test_few_unseen_samples_are_too_few() -> None:
@@ -127,6 +151,17 @@ def test_away_follows_the_network_and_the_others_do_not() -> None:
     targets: Tensor = Away().make(before)
     assert torch.equal(Away().renewed(targets, lambda: changed), Away().make(changed))
     assert Unseen().renewed(targets, lambda: pytest.fail("it looked")) is targets
+
+
+def test_samples_beside_records_stay_with_their_labels() -> None:
+    """Targets are renewed for records, but not for samples whose target is the label that they have."""
+    labels = torch.tensor([0, 1, 2])
+    removed = F.one_hot(labels, 3).bool()
+    now = Evidence(Scores(torch.randn(3, 3, generator=torch.Generator().manual_seed(0)), labels), removed)
+    targets = torch.cat([torch.tensor([[0.0, 0.5, 0.5]]), F.one_hot(labels[1:], 3).float()])
+    renewed = Away().renewed(targets, lambda: now)
+    assert torch.equal(renewed[1:], targets[1:])
+    assert torch.equal(renewed[:1], Away().make(now)[:1])
 
 
 @pytest.mark.parametrize("name", ["unseen", "lowered", "away", "relabel"])

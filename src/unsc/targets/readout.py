@@ -1,9 +1,10 @@
-"""Which records a network knows only by heart: what a linear read-out of one of its layers says, fitted without them.
+"""What a network would say of records if it did not know them by heart: a linear read-out of one of its layers.
 
 A network's last layers hold what it memorised; there a record looks like its class whatever it shows. Its middle layers
-do not: a linear classifier on their features that was not fitted on a sample judges it much as a network would that
-never saw it. The layer to read is the one whose read-out cannot tell training samples from unseen ones, and of those
-the one that agrees best with the network itself on unseen samples.
+do not. The read-out is fitted to the network's own scores, on samples that it was not trained on: of a layer's
+features it says what the network says of such samples. The layer to read is the one whose read-out cannot tell training
+samples from unseen ones, and of those the one that agrees best with the network itself on unseen samples, each judged
+by a fit without it.
 """
 
 from __future__ import annotations
@@ -42,17 +43,17 @@ class Views:
 
 @dataclass(frozen=True)
 class Readout:
-    """Margins by a read-out that was fitted on other samples."""
+    """What a read-out says of samples, each of which it was not fitted on."""
 
     layer: str
-    forgotten: Tensor
-    """Of the records, (n,)."""
-    trained: Tensor
-    """Of other samples that the network was trained on, (m,)."""
-    unseen: Tensor
-    """Of samples that it was not trained on, (k,)."""
+    forgotten: Scores
+    """Of the records."""
+    trained: Scores
+    """Of other samples that the network was trained on."""
+    unseen: Scores
+    """Of samples that it was not trained on, each by a fit to the others."""
     tells: float
-    """AUC between trained and unseen samples: 0.5 if the read-out cannot tell them apart."""
+    """AUC between the margins of trained and unseen samples: 0.5 if the read-out cannot tell them apart."""
     agreement: float
     """Rank correlation with the network's own margins on unseen samples."""
 
@@ -77,40 +78,51 @@ def views_of(model: nn.Module, batches: Sequence[Batch]) -> Views:
     return Views(Scores(torch.cat(logits), torch.cat([batch.labels.cpu() for batch in batches])), whole)
 
 
-def read_out(fit: Views, forgotten: Views, trained: Views, unseen: Views) -> Readout | None:
-    """The best read-out, fitted on `fit`; None if every layer's tells what the network was trained on."""
+def read_out(forgotten: Views, trained: Views, unseen: Views) -> Readout | None:
+    """The best read-out, fitted on `unseen`; None if every layer's tells what the network was trained on."""
     own = margins(unseen.scores)
     found: list[Readout] = []
-    for layer, features in fit.features.items():
-        judge = Ridge.fitted(features, fit.scores)
-        first, second, third = (judge.margins(v.features[layer], v.scores.labels) for v in (forgotten, trained, unseen))
-        found.append(Readout(layer, first, second, third, auc(second, third), agreement(third, own)))
+    for layer, features in unseen.features.items():
+        judge, left_out = Ridge.fitted(features, unseen.scores.logits)
+        first, second = (Scores(judge(v.features[layer]), v.scores.labels) for v in (forgotten, trained))
+        third = Scores(left_out, unseen.scores.labels)
+        tells = auc(margins(second), margins(third))
+        found.append(Readout(layer, first, second, third, tells, agreement(margins(third), own)))
     fair = [r for r in found if r.tells <= _TELLS and r.agreement > 0]
     return max(fair, key=lambda r: r.agreement, default=None)
 
 
 @dataclass(frozen=True)
 class Ridge:
-    """A linear classifier by ridge regression on standardised features."""
+    """A linear map by ridge regression on standardised features."""
 
     mean: Tensor
     scale: Tensor
     weights: Tensor
-    """(values + 1, classes), the last row for the constant."""
+    """(values, outputs)."""
+    level: Tensor
+    """What it says of the mean features, (outputs,)."""
 
     @classmethod
-    def fitted(cls, features: Tensor, scores: Scores) -> Ridge:
-        mean, scale = features.mean(dim=0), features.std(dim=0) + 1e-6
-        rows = _with_constant((features - mean) / scale)
-        wanted = F.one_hot(scores.labels, scores.logits.shape[1]).float()
-        ridge = _SHRINKAGE * len(rows)
-        if len(rows) < rows.shape[1]:  # the same weights from the smaller matrix of the two
-            return cls(mean, scale, rows.T @ _solved(rows @ rows.T, ridge, wanted))
-        return cls(mean, scale, _solved(rows.T @ rows, ridge, rows.T @ wanted))
+    def fitted(cls, features: Tensor, wanted: Tensor) -> tuple[Ridge, Tensor]:
+        """The regression of `wanted` (n, outputs) on `features` (n, values), and what fits without a sample say of it.
 
-    def margins(self, features: Tensor, labels: Tensor) -> Tensor:
-        """Of samples with these features (n, values) and labels (n,)."""
-        return margins(Scores(_with_constant((features - self.mean) / self.scale) @ self.weights, labels))
+        The latter, (n, outputs), takes no other fit: a sample's own residual grows by how much it pulls at its fit.
+        """
+        mean, scale, level = features.mean(dim=0), features.std(dim=0) + 1e-6, wanted.mean(dim=0)
+        rows, ridge = (features - mean) / scale, _SHRINKAGE * len(features)
+        if len(rows) < rows.shape[1]:  # the same weights from the smaller matrix of the two
+            inverse = _inverse(rows @ rows.T, ridge)
+            weights, pull = rows.T @ (inverse @ (wanted - level)), 1 - ridge * inverse.diagonal()
+        else:
+            inverse = _inverse(rows.T @ rows, ridge)
+            weights, pull = inverse @ (rows.T @ (wanted - level)), ((rows @ inverse) * rows).sum(dim=1)
+        made = cls(mean, scale, weights, level)
+        return made, wanted - (wanted - made(features)) / (1 - 1 / len(rows) - pull)[:, None]
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """What it says of features (n, values): (n, outputs)."""
+        return self.level + (features - self.mean) / self.scale @ self.weights
 
 
 def coarse(x: Tensor, *, channels: int) -> Tensor:
@@ -126,14 +138,10 @@ def coarse(x: Tensor, *, channels: int) -> Tensor:
     return x.movedim(channels, 1).flatten(2).mean(dim=2)
 
 
-def _solved(moment: Tensor, ridge: float, right: Tensor) -> Tensor:
-    """`(moment + ridge I)^-1 right`, of a moment that is at least 0."""
+def _inverse(moment: Tensor, ridge: float) -> Tensor:
+    """`(moment + ridge I)^-1` of a moment that is at least 0."""
     moment.diagonal().add_(ridge)
-    return torch.cholesky_solve(right, torch.linalg.cholesky(moment))
-
-
-def _with_constant(rows: Tensor) -> Tensor:
-    return torch.cat([rows, torch.ones(len(rows), 1)], dim=1)
+    return torch.cholesky_inverse(torch.linalg.cholesky(moment))
 
 
 def _spread(paths: Sequence[str]) -> Sequence[str]:

@@ -17,17 +17,27 @@ from torch import Tensor
 
 from unsc.checks import is_number, require
 from unsc.errors import InvalidData, InvalidRequest
-from unsc.ranks import place_among, value_at
+from unsc.ranks import agreement, place_among, value_at
 from unsc.request import Kind
 from unsc.targets.classes import Soft
 from unsc.targets.goal import Goal, Gone, Near, Unnoticed
 from unsc.targets.rule import Evidence, TargetRule, Targets
-from unsc.targets.scores import margins, with_margins
+from unsc.targets.scores import Scores, margins, with_margins
 
 _WRONG_LABELS_KL = 0.5
 """Wrong labels have shaped the predictions for retained samples too: to undo the former is to move the latter."""
+_BESIDE = 3
+"""They have also harmed what is around them. Samples that stay, learned beside the records, undo it there."""
+_NOTHING = 0.1
+"""Share of `stop_mass` that may be left of a wrong label."""
 _MANY, _APART = 50, 3.0
 """Records that are enough to be ranked by themselves, unless they stand so many standard deviations apart."""
+_MIX = 0.3
+"""The read-out's share in the scores of classes that are not a record's label."""
+_SUREST = 0.95
+"""The highest correlation that is believed: it is measured on few samples."""
+_BY_ITSELF = 0.7
+"""Rank correlation of a network's own margins on records with a retrained network's, without a read-out to tell."""
 _OFFSETS = tuple(torch.special.ndtri((torch.arange(9) + 0.5) / 9).tolist())
 """Nine errors of a normal distribution, equally likely."""
 FEWEST = 20
@@ -39,8 +49,8 @@ class Expected(TargetRule):
     """What the prediction for a record should be; the run ends when predictions are near it."""
 
     serves: ClassVar[tuple[Kind, ...]] = ("records",)
-    # All records at once have no noise of batches: few long steps, with a memory, get there.
-    batches: ClassVar[int] = 1
+    # Halves of the records have little noise: few long steps, with a memory, get there.
+    batches: ClassVar[int] = 2
     most: ClassVar[int | None] = 512
     pace: ClassVar[float] = 4.0
 
@@ -59,10 +69,10 @@ class Unseen(Expected):
     """Each record gets the margin that unseen samples have at its place: as a set, records then look unseen.
 
     A record's place is where it stands among the records, or, if they are few or stand apart, among other training
-    samples. It stands there by the network's own margin and, twice as heavy, by that of a read-out which was fitted
-    without it (`unsc.targets.readout`): the read-out says which records the network knows only by heart. Places are
-    estimates, and so a target is the mean prediction over the places that a record may have, as far apart as the
-    read-out and the network are on unseen samples. Only the label's score moves.
+    samples. It stands there by the network's own margin and by that of a read-out which was fitted without it
+    (`unsc.targets.readout`): the read-out says which records the network knows only by heart. Of the classes that are
+    not its label a record gets a mixture of both scores. Places are estimates, and so a target is the mean prediction
+    over the places that a record may have, as far apart as the read-out and the network are on unseen samples.
     """
 
     name: ClassVar[Targets] = "unseen"
@@ -96,30 +106,57 @@ class Unseen(Expected):
         place, noise = _places(evidence)
         first = evidence.unseen_margins
         pool = (first if len(first) else margins(evidence.unseen)).to(place)
-        total = torch.zeros_like(evidence.forgotten.logits, dtype=torch.float32)
+        scores = _without_memory(evidence)
+        total = torch.zeros_like(scores.logits)
         for offset in _OFFSETS:
             wanted = value_at(shifted_place(place, offset, self.spread * noise), pool)
-            total += with_margins(evidence.forgotten, wanted.to(total)).softmax(dim=1)
+            total += with_margins(scores, wanted.to(total)).softmax(dim=1)
         return total / len(_OFFSETS)
+
+
+def _without_memory(evidence: Evidence) -> Scores:
+    """Records' scores, float32: a mixture of the network's and the read-out's. That of the label will be replaced."""
+    logits = evidence.forgotten.logits.float()
+    if evidence.readout is not None:
+        logits = torch.lerp(_centred(logits), _centred(evidence.readout.forgotten.logits.to(logits)), _MIX)
+    return Scores(logits, evidence.forgotten.labels)
+
+
+def _centred(logits: Tensor) -> Tensor:
+    return logits - logits.mean(dim=1, keepdim=True)
 
 
 def _places(evidence: Evidence) -> tuple[Tensor, float]:
     """Where records stand, 0 to 1, and the standard deviation of an error in that."""
     own = margins(evidence.forgotten).cpu()
     if not len(evidence.trained):  # without other training samples, records can be ranked by themselves alone
-        return place_among(own, own), _noise(0.5)
+        return place_among(own, own), _noise(_BY_ITSELF)
     others = margins(evidence.trained).cpu()
     place, reference = place_among(own, others), place_among(others, others)
-    readout, noise = evidence.readout, _noise(0.5)
+    readout, noise = evidence.readout, _noise(_BY_ITSELF)
     if readout is not None:
-        place = place + 2 * place_among(readout.forgotten, readout.trained)
-        reference = reference + 2 * place_among(readout.trained, readout.trained)
-        noise = _noise(readout.agreement)
+        judged, beside = margins(readout.forgotten), margins(readout.trained)
+        first, second, together = _weights(readout.agreement, agreement(beside, others))
+        place = first * place_among(judged, beside) + second * place
+        reference = first * place_among(beside, beside) + second * reference
+        noise = _noise(together)
     among = place_among(place, reference)
     # Many records that do not stand apart from other samples are ranked by themselves: their number says more about
     # the whole of them than an estimate for each does. The mean of n uniform places varies by 1 / sqrt(12 n).
     apart = abs(among.mean().item() - 0.5) * (12 * len(among)) ** 0.5
     return (place_among(place, place) if len(among) >= _MANY and apart <= _APART else among), noise
+
+
+def _weights(agreed: float, on_trained: float) -> tuple[float, float, float]:
+    """What the read-out's place and the network's own count, and how well both together agree with an unseen place.
+
+    The read-out correlates with what the network says of unseen samples by `agreed`, and with what it says of those it
+    was trained on by `on_trained`: little, where it knows everything by heart. That is taken for the correlation of the
+    network's own place with the unseen one. Two measures with errors of their own count by signal over noise.
+    """
+    first, second = (min(max(c, 0.0), _SUREST) for c in (agreed, on_trained))
+    signal = sum(c**2 / (1 - c**2) for c in (first, second))
+    return first / (1 - first**2), second / (1 - second**2), (signal / (1 + signal)) ** 0.5
 
 
 def _noise(correlation: float) -> float:
@@ -181,16 +218,22 @@ class Away(Soft):
 
     name: ClassVar[Targets] = "away"
     serves: ClassVar[tuple[Kind, ...]] = ("records",)
+    beside: ClassVar[int] = _BESIDE
     past: ClassVar[float] = 0.0
     max_kl: ClassVar[float | None] = _WRONG_LABELS_KL
 
     def goal(self, kind: Kind, stop_mass: float) -> Goal:
         # A wrong label has done harm around its record as well, which is undone only when nothing is left of it.
-        return Gone(stop_mass)
+        return Gone(_NOTHING * stop_mass)
 
     def renewed(self, targets: Tensor, look: Callable[[], Evidence]) -> Tensor:
-        """By the network as it is: the fewer wrong labels it still believes, the better it knows the right ones."""
-        return self.make(look())
+        """By the network as it is: the fewer wrong labels it still believes, the better it knows the right ones.
+
+        Samples beside the records, whose targets are their own labels, stay with those.
+        """
+        now = look()
+        stays = (targets * now.removed).sum(dim=1, keepdim=True) > 0.5
+        return torch.where(stays, targets, self.make(now))
 
 
 @dataclass(frozen=True)
@@ -204,6 +247,7 @@ class Relabel(Expected):
     batches: ClassVar[int] = 16
     most: ClassVar[int | None] = None
     pace: ClassVar[float] = 1.0
+    beside: ClassVar[int] = _BESIDE
     past: ClassVar[float] = 0.0
     max_kl: ClassVar[float | None] = _WRONG_LABELS_KL
 

@@ -60,7 +60,7 @@ class TargetRule(ABC):
     guesses: ClassVar[bool] = False
     """Whether nobody can tell if its targets are right."""
     reads_layers: ClassVar[bool] = False
-    """Whether it asks for a read-out of the network's layers, which costs a forward pass over some retained samples."""
+    """Whether it asks for a read-out of the network's layers."""
     each_alone: ClassVar[bool] = False
     """Whether a sample's target depends on that sample alone, so that it can be made when it is needed."""
     batches: ClassVar[int] = 16
@@ -69,6 +69,8 @@ class TargetRule(ABC):
     """Samples in one step; None: as suits the step rule."""
     pace: ClassVar[float] = 1.0
     """Times the budget that a step may spend."""
+    beside: ClassVar[int] = 0
+    """Retained samples that are learned with each record, under the labels that they have."""
     past: ClassVar[float] = 0.5
     """Share of earlier directions in a budgeted step's."""
     max_kl: ClassVar[float | None] = None

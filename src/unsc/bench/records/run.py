@@ -19,8 +19,8 @@ WITHOUT_FILES = ("mislabelled", "sequence", "amounts")
 def run_records(names: Sequence[str], out: Path, *, fresh: bool = False) -> Iterator[Grid]:
     """Measure the cases `names`, by default those that need no files, and give the table of each.
 
-    Rows are written to `out` as `NAME.json`, seed by seed, and networks to `out/models`; a run that was stopped resumes
-    from there unless it is to start `fresh`.
+    Rows are written to `out` as `NAME.json`, seed by seed, and networks to `out/models/NAME`; a run that was stopped
+    resumes from there unless it is to start `fresh`.
     """
     for name in names:
         if name not in CASES:
@@ -30,7 +30,7 @@ def run_records(names: Sequence[str], out: Path, *, fresh: bool = False) -> Iter
         if fresh:
             path.unlink(missing_ok=True)
         case = CASES[name]
-        yield case.table(case.run(path, out / "models"))
+        yield case.table(case.run(path, out / "models" / name))
 
 
 def write_page(results: Path) -> list[Path]:
