@@ -28,7 +28,7 @@ _UNCERTAINTY = 0.1
 """Softened predictions p have a mean of `1 - sum p**2` of at least this."""
 
 
-_DRIFT_SAMPLES, _DRIFT_ROWS = 64, 4096
+_DRIFT_SAMPLES, _DRIFT_ROWS = 256, 4096
 """Samples that drift is measured on, and how many rows of each layer are drawn from a batch of them."""
 _SURE = 3.0
 """A mean that is this many standard errors away from a limit is on its own side of it."""
