@@ -164,8 +164,7 @@ def carry_out(
         outcome, result = replace(outcome, stopped="undone"), _edited(inner, working, ())
         final, reached = original, aims.scores
     metrics = _measure(task, final, reached, given, outcome, step, guide, options.step.name, reference, began)
-    asked = len(samples.forget_fit) - samples.beside
-    past = _past(request, asked, metrics.status, options, first or _spread_margins(aims.unseen))
+    past = _past(request, samples, metrics.status, options, first or _spread_margins(aims.unseen))
     lost = tuple(sorted({*request.gone, *gone_by([past])}))
     dropped = None
     if head is not None and options.drop_outputs and set(request.classes) <= set(lost):
@@ -189,8 +188,9 @@ def _working(
 
 
 def _past(
-    request: Request, size: int, status: Status, options: CompletedOptions, unseen_margins: tuple[float, ...]
+    request: Request, samples: Samples, status: Status, options: CompletedOptions, unseen_margins: tuple[float, ...]
 ) -> Past:
+    size = len(samples.forget_fit) - samples.beside
     return replace(Past.now(request, size, status, options.to_dict()), unseen_margins=unseen_margins)
 
 
