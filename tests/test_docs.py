@@ -219,7 +219,8 @@ def _image_folder(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any
     torch.manual_seed(0)
     network = fit(own["build"](), torch.stack(pixels), torch.tensor(labels), epochs=40, batch_size=16)
     save_file(network.state_dict(), folder / "model.safetensors")
-    (folder / "request.csv").write_text("id\ncat/3.png\ndog/7.png\n")
+    ids = [f"{name}/{i}.png" for name in ("cat", "dog") for i in range(10)]
+    (folder / "request.csv").write_text("\n".join(["id", *ids, ""]))
     return {}
 
 

@@ -18,6 +18,7 @@ from unsc.batches import Batch
 from unsc.bench.datasets import Split
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
+from unsc.datasets import read_labels
 from unsc.errors import GuessedTargetsWarning, InvalidData, InvalidRequest, NotForgotten, NotForgottenWarning
 from unsc.result import Forgotten
 from unsc.steps.budgeted import BudgetedRule, BudgetedStep
@@ -208,6 +209,21 @@ def test_validation_data_that_was_trained_on_is_left_out(noisy: Noisy) -> None:
         assert f"{overlapping} validation samples are training data and were left out" in result.metrics.note
     with pytest.raises(InvalidData, match="0 validation samples after 200 that are training data were left out"):
         unsc.forget(noisy.model, noisy.train, validation=Subset(noisy.train, range(200)), **options)
+
+
+def test_validation_data_of_classes_that_are_gone_is_left_out(noisy: Noisy) -> None:
+    """A network is wrong on all of it, and records are not to be: the result is that of data without it."""
+    gone, labels = 4, read_labels(noisy.validation)
+    records = [i for i in some(noisy, 40) if int(noisy.train[i][1]) != gone][:20]
+    without = Subset(noisy.validation, (labels != gone).nonzero().flatten().tolist())
+    options: dict[str, Any] = {"indices": records, "gone": [gone], "max_passes": 1, "least_gain": 0}
+    one, other = (unsc.forget(noisy.model, noisy.train, validation=v, **options) for v in (noisy.validation, without))
+    assert one.metrics.records.validation.samples == len(without) < len(labels)  # type: ignore[union-attr]
+    for name, p in one.model.state_dict().items():
+        torch.testing.assert_close(p, other.model.state_dict()[name])
+    alone = Subset(noisy.validation, (labels == gone).nonzero().flatten().tolist())
+    with pytest.raises(InvalidData, match=f"0 validation samples after {len(alone)} that are of classes that are gone"):
+        unsc.forget(noisy.model, noisy.train, validation=alone, **options)
 
 
 @dataclass(frozen=True)

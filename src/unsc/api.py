@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import Subset
 
 from unsc import peers
-from unsc.batches import join
+from unsc.batches import Batch, join
 from unsc.datasets import Data, as_source
 from unsc.errors import HeadOnlyWarning, InvalidRequest, NotForgotten, NotForgottenWarning, listing
 from unsc.forms import Collate
@@ -154,11 +154,12 @@ def unlearn(
     chosen.check_used(request.kind)
     if request.kind == "classes":
         check_parts(request.classes, whole, check)
-    unseen = () if validation is None else tuple(batches_in(validation, "validation", model, chosen.label_key))
-    reference = Reference(Validation(unseen))
+    unseen: list[Batch] = []
+    if validation is not None:
+        unseen = staying(batches_in(validation, "validation", model, chosen.label_key), lost, "validation")
+    reference = Reference(Validation(tuple(unseen)))
     completed = chosen.completed(len(whole), targets=default_targets(chosen, request, reference))
     samples = Samples(*split_for(request, whole, completed), RetainFit.none(), check, unseen)
-    shown = as_progress(progress)
     result = carry_out(
         model,
         request,
@@ -170,7 +171,7 @@ def unlearn(
         history=history,
         logits=logits,
         began=began,
-        progress=shown,
+        progress=as_progress(progress),
     )
     return _told(result, strict)
 

@@ -46,11 +46,11 @@ def request_for(classes: object, num_classes: int, gone: Iterable[int]) -> Reque
     return Request.for_classes(classes, num_classes, gone=gone)
 
 
-def staying(batches: list[Batch], gone: Iterable[int]) -> list[Batch]:
-    """Without samples of classes that are gone: they neither go nor stay."""
+def staying(batches: list[Batch], gone: Iterable[int], name: str = "retained") -> list[Batch]:
+    """Those of the loader `name` without samples of classes that are gone: they neither go nor stay."""
     left = [batch[~of_classes(batch.labels, gone)] for batch in batches]
     if not any(map(len, left)):
-        raise InvalidRequest("the loader retained holds samples of classes that are gone alone; it needs others")
+        raise InvalidRequest(f"the loader {name} holds samples of classes that are gone alone; it needs others")
     return [batch for batch in left if len(batch)]
 
 

@@ -63,6 +63,7 @@ def look_around(
             known=set(prints),
             num_classes=request.num_classes,
             seed=options.seed,
+            gone=request.gone,
         )
     return request, Reference(unseen, copies)
 

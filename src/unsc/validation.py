@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +12,7 @@ from unsc.batches import Batch, join
 from unsc.datasets import Source, read_batches
 from unsc.duplicates import all_fingerprints
 from unsc.errors import InvalidData, listing
+from unsc.request import of_classes
 from unsc.targets.records import FEWEST
 
 _LEAST, _MOST, _EACH = 512, 1024, 4
@@ -30,23 +31,40 @@ class Validation:
 
 
 def read_validation(
-    source: Source, *, records: int, known: Container[bytes], num_classes: int, seed: int
+    source: Source, *, records: int, known: Container[bytes], num_classes: int, seed: int, gone: Iterable[int] = ()
 ) -> Validation:
-    """512 to 1,024 samples of a data set, as so many records call for, without those whose fingerprints are `known`."""
+    """512 to 1,024 samples of a data set, as so many records call for, without those whose fingerprints are `known`.
+
+    Nor are those of classes that are `gone` among them: a network that forgot a class is wrong on all of its samples,
+    which says nothing of what it does on samples that it was not trained on.
+    """
     most = max(_LEAST, min(_MOST, _EACH * records))
     drawn = torch.randperm(len(source), generator=torch.Generator().manual_seed(seed))[:most].sort().values
     fresh = torch.tensor([print_ not in known for print_ in all_fingerprints(source, drawn.tolist())], dtype=torch.bool)
     chosen = drawn[fresh]
-    kept = tuple(read_batches(source, chosen, size=_BATCH))
-    count = len(chosen)
-    overlapping = len(drawn) - count
+    overlapping = len(drawn) - len(chosen)
+    found = list(read_batches(source, chosen, size=_BATCH))
+    if found:
+        _check_labels(join(found).labels, num_classes)
+    left = (batch[~of_classes(batch.labels, gone)] for batch in found)
+    kept = tuple(batch for batch in left if len(batch))
+    count = sum(map(len, kept))
     if count < FEWEST:
-        left = f" after {overlapping} that are training data were left out" if overlapping else ""
         raise InvalidData(
-            f"{count} validation samples{left}; give at least {FEWEST} that the network was not trained on"
+            f"{count} validation samples{_left_out(overlapping, len(chosen) - count)}; give at least {FEWEST} that the "
+            "network was not trained on"
         )
-    _check_labels(join(kept).labels, num_classes)
     return Validation(kept, overlapping)
+
+
+def _left_out(overlapping: int, of_gone: int) -> str:
+    """In words, how many samples were left out, and why."""
+    reasons = [
+        f"{count} that are {why}"
+        for count, why in ((overlapping, "training data"), (of_gone, "of classes that are gone"))
+        if count
+    ]
+    return f" after {' and '.join(reasons)} were left out" if reasons else ""
 
 
 def _check_labels(labels: Tensor, num_classes: int) -> None:

@@ -73,5 +73,8 @@ def _reference(problem: Problem) -> Reference:
     if not problem.gives("validation"):
         return NO_REFERENCE
     source = as_source(problem.validation, problem.model)
-    count, seed = size_of(problem.forget), problem.seed
-    return Reference(read_validation(source, records=count, known=(), num_classes=problem.num_classes, seed=seed))
+    request, count = problem.request, size_of(problem.forget)
+    found = read_validation(
+        source, records=count, known=(), num_classes=problem.num_classes, seed=problem.seed, gone=request.gone
+    )
+    return Reference(found)
