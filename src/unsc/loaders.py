@@ -12,7 +12,7 @@ from unsc.batches import Batch
 from unsc.datasets import batches_of
 from unsc.duplicates import fingerprints
 from unsc.errors import InvalidRequest, listing
-from unsc.request import Request, of_classes
+from unsc.request import Request, batches_without
 
 
 def batches_in(loader: Iterable[Any], name: str, model: nn.Module, label_key: str | None) -> list[Batch]:
@@ -48,10 +48,10 @@ def request_for(classes: object, num_classes: int, gone: Iterable[int]) -> Reque
 
 def staying(batches: list[Batch], gone: Iterable[int], name: str = "retained") -> list[Batch]:
     """Those of the loader `name` without samples of classes that are gone: they neither go nor stay."""
-    left = [batch[~of_classes(batch.labels, gone)] for batch in batches]
-    if not any(map(len, left)):
+    left = batches_without(batches, gone)
+    if not left:
         raise InvalidRequest(f"the loader {name} holds samples of classes that are gone alone; it needs others")
-    return [batch for batch in left if len(batch)]
+    return left
 
 
 def check_parts(classes: tuple[int, ...], forgotten: Batch, retained: list[Batch]) -> None:

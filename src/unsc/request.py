@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from unsc.batches import Batch
 from unsc.errors import InvalidData, InvalidRequest, listing
 
 Kind: TypeAlias = Literal["classes", "records"]
@@ -27,6 +28,12 @@ MIN_RETAINED = 4
 def of_classes(labels: Tensor, classes: Iterable[int]) -> Tensor:
     """Which samples with these `labels` (n,) belong to one of the `classes`: bool (n,)."""
     return torch.isin(labels, torch.tensor(sorted(classes), dtype=torch.long, device=labels.device))
+
+
+def batches_without(batches: Iterable[Batch], classes: Iterable[int]) -> list[Batch]:
+    """Batches without the samples of some classes; those that have no others are left out."""
+    left = [batch[~of_classes(batch.labels, classes)] for batch in batches]
+    return [batch for batch in left if len(batch)]
 
 
 class Positions(NamedTuple):

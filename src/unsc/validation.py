@@ -12,7 +12,7 @@ from unsc.batches import Batch, join
 from unsc.datasets import Source, read_batches
 from unsc.duplicates import all_fingerprints
 from unsc.errors import InvalidData, listing
-from unsc.request import of_classes
+from unsc.request import batches_without
 from unsc.targets.records import FEWEST
 
 _LEAST, _MOST, _EACH = 512, 1024, 4
@@ -46,8 +46,7 @@ def read_validation(
     found = list(read_batches(source, chosen, size=_BATCH))
     if found:
         _check_labels(join(found).labels, num_classes)
-    left = (batch[~of_classes(batch.labels, gone)] for batch in found)
-    kept = tuple(batch for batch in left if len(batch))
+    kept = tuple(batches_without(found, gone))
     count = sum(map(len, kept))
     if count < FEWEST:
         raise InvalidData(
