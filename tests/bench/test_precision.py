@@ -78,5 +78,6 @@ def test_presets_say_which_precision_they_are_trained_in() -> None:
     assert {(name, precision) for name, which, precision in found if which == "long"} == {
         ("cifar-10", "bfloat16"),
         ("cifar-100", "bfloat16"),
+        ("fashion-mnist", "bfloat16"),
         ("svhn", "bfloat16"),
     }

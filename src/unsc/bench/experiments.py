@@ -47,8 +47,8 @@ _LIMITS: dict[str, dict[str, Any]] = {
 _ENERGIES = (("energy", 0.97), ("merge_energy", 0.99))
 """Of the paper's step, for every data set."""
 _PASSES = 8
-"""Passes of the paper's step over one set of classes; over more at once, as many samples in all. For `several` alone,
-and not for its smallest number, which has the paper's passes: 25 over half of CIFAR-100 take hours."""
+"""Passes of the paper's step over one set of classes; over more at once, as many samples in all. The smallest number
+has the paper's passes: 25 over half of CIFAR-100 take hours."""
 _ALONE = ("retain_test_acc", "forget_test_acc", "mia_confidence")
 """Metrics that need no retrained network."""
 _PUBLISHED = "lr=0.04,energy=0.97,merge_energy=0.99,max_passes=25"
@@ -159,14 +159,14 @@ def _multiclass(data: ImageData, base: Config) -> list[Experiment]:
     step = data.at_once
     chosen = replace(base, methods=("retrain", "unsc_paper", "unsc", "logit_mask"), tune_tries=0)
     sets = [tuple(sorted(data.forget[:count])) for count in range(step, len(data.forget) + 1, step)]
-    return [Experiment("multiclass", replace(chosen, classes=classes)) for classes in sets]
+    return [Experiment("multiclass", _shorter(replace(chosen, classes=classes), step)) for classes in sets]
 
 
 def _several(data: ImageData, base: Config) -> list[Experiment]:
     """Growing numbers of classes, without networks that are retrained."""
     methods = ("unsc_paper", "unsc", "logit_mask")
     return [
-        Experiment("several", replace(_shorter(grown.config, data.at_once), methods=methods, metrics=_ALONE))
+        Experiment("several", replace(grown.config, methods=methods, metrics=_ALONE))
         for grown in _multiclass(data, base)
     ]
 
