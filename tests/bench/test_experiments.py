@@ -26,6 +26,15 @@ SIZES = {"fashion-mnist": 10, "svhn": 10, "cifar-10": 10, "cifar-100": 100}
 
 
 @pytest.mark.parametrize("data", SIZES)
+def test_near_the_papers_level_neither_our_step_nor_the_papers_has_anything_to_choose(data: str) -> None:
+    (table,) = experiments("table1", data, preset="long")
+    for name in ("unsc", "unsc_paper"):
+        given = {key.partition(".")[2]: x for key, x in table.config.settings if key.startswith(f"{name}.")}
+        assert given.keys() >= find(name).search.keys()
+        assert name == "unsc_paper" or all(given[key] == find(name).defaults[key] for key in find(name).search)
+
+
+@pytest.mark.parametrize("data", SIZES)
 def test_an_experiment_forgets_what_the_paper_forgets(data: str) -> None:
     """One class, ten of CIFAR-100; one to five classes at once, 10 to 50 of CIFAR-100; each set holds the former."""
     step = 10 if data == "cifar-100" else 1

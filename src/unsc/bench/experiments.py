@@ -10,7 +10,7 @@ from unsc.bench.data.shared.image_data import DATA, ImageData
 from unsc.bench.scenarios import full_name
 from unsc.compare.plan import Config
 from unsc.errors import InvalidRequest, unknown
-from unsc.methods import methods
+from unsc.methods import find, methods
 
 METRICS = (
     "retain_test_acc",
@@ -28,6 +28,8 @@ METRICS = (
 _SHORT = (("epochs", 2), ("scrub.epochs", 4), ("unsc.max_passes", 2))
 """Settings with which methods take little time on a CPU. SCRUB destroys and repairs in turns: two epochs would end it
 before it has repaired."""
+_DEFAULTS = tuple((f"unsc.{name}", find("unsc").defaults[name]) for name in find("unsc").search)
+"""Of our step: with these, nothing is left to choose."""
 _LIMITS: dict[str, dict[str, Any]] = {
     "cpu": {
         "retain_samples": 2000,
@@ -38,12 +40,12 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "long": {
         "retain_samples": 5000,
         "judge_samples": 2000,
-        "settings": _SHORT,
-        "tune_tries": 3,
+        "settings": (*_SHORT, *_DEFAULTS),
         "tune_seconds": 300.0,
     },
 }
-"""By preset: what methods are given. `long` gives all forgotten samples, and the paper's step the paper's settings."""
+"""By preset: what methods are given. `long` gives all forgotten samples, our step its defaults, and the paper's step the
+paper's settings."""
 _ENERGIES = (("energy", 0.97), ("merge_energy", 0.99))
 """Of the paper's step, for every data set."""
 _PASSES = 8
