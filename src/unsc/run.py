@@ -13,9 +13,11 @@ from torch.utils.data import Dataset
 
 from unsc.batches import HasSamples
 from unsc.beside import with_others
-from unsc.coverage import coverage, moved
+from unsc.coverage import Coverage, coverage, moved
 from unsc.datasets import check_map_style, read_labels, size_of
+from unsc.depth import moving
 from unsc.dropped import DroppedOutputs
+from unsc.ending import shortened
 from unsc.features import Head
 from unsc.final import gone_mass, head_inputs_of_final, measured_drift, measured_kl, scores_reached
 from unsc.history import Past, first_margins, gone_by
@@ -143,9 +145,13 @@ def carry_out(
     if options.step.any_layout:
         channels_last(original, samples.probe)
     layers, frozen = editable_layers(original, samples.probe, parameters=options.parameters)
-    head = _head(original, layers, samples, request, options)
-    watch = Watch(original, samples.retain_check, request.kept)
     rule, first = find_targets(options.targets, request.kind), first_margins(history)
+    if options.parameters is None:
+        layers, frozen = moving(original, layers, frozen, rule, samples.probe)
+    head = _head(original, layers, samples, request, options)
+    whole, probe = original, samples.probe
+    original, samples = shortened(original, layers, samples, request, options.sample_bytes)
+    watch = Watch(original, samples.retain_check, request.kept)
     aims = make_aims(original, request, samples, rule, unseen_margins=first, stop_mass=options.stop_mass)
     task = Task(original, layers, request, samples, watch, aims, options.seed, options.chunk_bytes)
     guide = make_guide(task)
@@ -157,13 +163,15 @@ def carry_out(
     inner, rewrap = without_wrappers(model) if is_sharded(original) else unwrapped(model)
     result = _edited(inner, working, layers)
     final = working_copy(result, logits=logits)
-    channels_last(final, samples.probe)
+    channels_last(final, probe)
+    final = final if whole is original else _edited(original, final, layers)
     given = head_inputs_of_final(task, final, head)
     reached = scores_reached(task, final, given)
     if request.kind == "records" and not worth_it(task, final, reached, options.least_gain):
         outcome, result = replace(outcome, stopped="undone"), _edited(inner, working, ())
         final, reached = original, aims.scores
-    metrics = _measure(task, final, reached, given, outcome, step, guide, options.step.name, reference, began)
+    edited = coverage(whole, moved(original, final, layers), probe)
+    metrics = _measure(task, final, reached, given, outcome, step, guide, options.step.name, reference, edited, began)
     past = _past(request, samples, metrics.status, options, first or _spread_margins(aims.unseen))
     lost = tuple(sorted({*request.gone, *gone_by([past])}))
     dropped = None
@@ -232,6 +240,7 @@ def _measure(
     guide: Guide,
     step_name: str,
     reference: Reference,
+    edited: Coverage,
     began: float,
 ) -> RunMetrics:
     """What is known of the result, on the final weights, which say `reached` of the samples to check."""
@@ -264,7 +273,7 @@ def _measure(
         temperature=task.watch.temperature,
         drift=drifts,
         drift_max=max(drifts.values(), default=0.0),
-        edited=coverage(task.original, moved(task.original, final, task.layers), task.samples.probe),
+        edited=edited,
         history=outcome.history,
         seconds=time.perf_counter() - began,
         records=records,
