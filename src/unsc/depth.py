@@ -16,7 +16,7 @@ from unsc.coverage import in_order_of_use
 from unsc.layers import Layer
 from unsc.targets import TargetRule
 
-_FEWEST = 5
+_FEWEST = 4
 """Layers that move in any case, if there are as many: in a small network none is far from what it decides."""
 
 

@@ -45,6 +45,8 @@ class Effort:
 
 SPARING = Effort()
 """What an estimate needs."""
+BRIEF = Effort(samples=64, sensitivity_samples=64, rows_per_column=8)
+"""What it needs for a run of few long steps. What those cost is measured, and a better estimate buys no fewer."""
 EVERYTHING = Effort(samples=1 << 62, check_samples=1 << 62, rows_per_column=None)
 """All samples of a task, and all of their rows."""
 _SENSITIVITY_BATCH = 16
