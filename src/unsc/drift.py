@@ -47,9 +47,10 @@ def drift(
             count(layer, i, rows[before.groups(layer)] @ matrix.mT)
 
     def receive_call(call: Call[Any]) -> None:
-        layer = places[call.path]
-        for i, matrix in enumerate(weights[layer.name]):
-            count(layer, i, returned(layer, call.module, call.first, matrix))
+        layer, (change, now) = places[call.path], weights[places[call.path].name]
+        count(layer, 0, returned(layer, call.module, call.first, change))
+        all_of_it = call.module.bias is None or bool(layer.biases)
+        count(layer, 1, call.output if all_of_it else returned(layer, call.module, call.first, now))
 
     def forward(batch: Batch, start: int, stop: int) -> None:
         own.update({name: [0.0, 0.0] for name in sums})  # what a pass that ran out of memory has left

@@ -114,9 +114,10 @@ class _Tracer(fx.Tracer):
 def _parts(model: nn.Module, moving: Collection[str]) -> Ending | None:
     """Cut where the first of the `moving` parameters is used; None if all of the network comes after that."""
     graph = _Tracer().trace(model)
+    ours = {id(p) for name, p in model.named_parameters(remove_duplicate=False) if name in moving}
     later: set[fx.Node] = set()
     for node in graph.nodes:
-        if _uses(model, node, moving) or not later.isdisjoint(node.all_input_nodes):
+        if _uses(model, node, ours) or not later.isdisjoint(node.all_input_nodes):
             later.add(node)
     crossing = [
         node for node in graph.nodes if _is_given(node) and node not in later and not later.isdisjoint(node.users)
@@ -151,13 +152,13 @@ def _is_given(node: fx.Node) -> bool:
     return node.op not in ("get_attr", "output")
 
 
-def _uses(model: nn.Module, node: fx.Node, moving: Collection[str]) -> bool:
-    """Whether a node computes with one of the `moving` parameters."""
+def _uses(model: nn.Module, node: fx.Node, ours: Collection[int]) -> bool:
+    """Whether a node computes with one of `ours`, the identities of parameters."""
     if node.op == "get_attr":
-        return str(node.target) in moving
+        owner, _, name = str(node.target).rpartition(".")
+        return id(getattr(model.get_submodule(owner), name)) in ours
     if node.op != "call_module":
         return False
-    ours = {id(p) for name, p in model.named_parameters(remove_duplicate=False) if name in moving}
     return any(id(p) in ours for p in model.get_submodule(str(node.target)).parameters())
 
 
