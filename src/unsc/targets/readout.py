@@ -23,7 +23,7 @@ from unsc.logits import logits_of
 from unsc.ranks import agreement, auc
 from unsc.targets.scores import Scores, margins
 
-_GRID, _VALUES = 4, 512
+_GRID, _VALUES = 4, 1024
 """A map is pooled to at most 4 by 4 positions, and to about so many values."""
 _SHRINKAGE = 1.0
 """Of the ridge regression, in units of the features' variance: features are many and samples few."""
