@@ -65,7 +65,7 @@ def prepare(
     if options.step.any_layout:
         channels_last(original, probe)
     layers, frozen = editable_layers(original, probe, parameters=options.parameters)
-    if options.parameters is None:
+    if options.parameters is None and len(samples.retain_fit):  # a guide that is at hand already is one of all layers
         layers, frozen = moving(original, layers, frozen, rule, probe)
     head = _head(original, layers, samples, request, options)
     end, samples = shortened(original, layers, samples, request, options.sample_bytes)
