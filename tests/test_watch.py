@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc.batches import Batch
+from unsc.drift import drift
 from unsc.errors import UnsupportedModel
 from unsc.layers import find_layers
-from unsc.watch import Estimate, Watch, drift, softening
+from unsc.watch import Estimate, Watch, softening
 
 ALL = torch.ones(4, dtype=torch.bool)
 

@@ -42,7 +42,7 @@ class Coverage:
 def coverage(model: nn.Module, layers: Iterable[Layer], batch: Batch) -> Coverage:
     """What share of `model` the `layers` are; a forward pass on `batch` tells which modules are used, and when."""
     layers = tuple(layers)
-    used = _in_order_of_use(model, batch)
+    used = in_order_of_use(model, batch)
     touched = {use.module for layer in layers for use in layer.uses}
     entries = sum(layer.groups * layer.outputs * layer.columns for layer in layers)
     return Coverage(
@@ -68,7 +68,7 @@ def moved(before: nn.Module, after: nn.Module, layers: Iterable[Layer]) -> tuple
     return tuple(x for x in layers if changes[x.name] > _MOVED**2 * sizes[x.name])
 
 
-def _in_order_of_use(model: nn.Module, batch: Batch) -> list[str]:
+def in_order_of_use(model: nn.Module, batch: Batch) -> list[str]:
     """Paths of the modules with a weight of two or more dimensions, in the order in which they are called first.
 
     A module that shares the weight of another has the weight too. Parts that a kind of layer describes as its own are

@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from unsc.drift import drift
 from unsc.features import Head
 from unsc.logits import shared_logits
 from unsc.outputs import BeforeHead
 from unsc.steps import Step
 from unsc.targets import Scores, scores_of
 from unsc.task import Task
-from unsc.watch import Watch, drift
+from unsc.watch import Watch
 
 
 def measured_drift(task: Task, final: nn.Module, step: Step) -> dict[str, float]:

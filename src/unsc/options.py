@@ -70,8 +70,8 @@ class Options:
     """Samples that every class which stays must have. With fewer its predictions are hardly watched, and may suffer
     unnoticed; below 2 nothing could be estimated and checked."""
     parameters: tuple[str, ...] | str | None = None
-    """Names of the parameters that may be edited, or patterns such as `layer4.*`; by default all that can be
-    confined."""
+    """Names of the parameters that may be edited, or patterns such as `layer4.*`; by default all that can be confined,
+    and of those the deeper half for records that get what an unseen network would say."""
     label_key: str | None = None
     """Where dict samples hold their label; by default `labels`, `label`, `y` or `target`."""
     chunk_bytes: int = 256 << 20

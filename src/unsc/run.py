@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -13,20 +13,17 @@ from torch.utils.data import Dataset
 
 from unsc.batches import HasSamples
 from unsc.beside import with_others
-from unsc.coverage import coverage, moved
 from unsc.datasets import check_map_style, read_labels, size_of
 from unsc.dropped import DroppedOutputs
-from unsc.features import Head
 from unsc.final import gone_mass, head_inputs_of_final, measured_drift, measured_kl, scores_reached
+from unsc.ground import Ground, prepare, with_weights
 from unsc.history import Past, first_margins, gone_by
-from unsc.layers import Layer, parameters_of
-from unsc.layout import channels_last
 from unsc.logits import OfOutput
 from unsc.loop import Outcome, run_loop
 from unsc.measures import measure_records, worth_it
-from unsc.models import editable_layers, working_copy
+from unsc.models import working_copy
 from unsc.options import CompletedOptions, Options
-from unsc.outputs import BeforeHead, check_droppable, editable_head, settled
+from unsc.outputs import BeforeHead, settled
 from unsc.progress import Progress, quiet
 from unsc.promises import note_on_classes, note_on_records, promise, promise_on_records
 from unsc.ranks import value_at
@@ -35,13 +32,11 @@ from unsc.repair import repair
 from unsc.request import Request, check_enough
 from unsc.result import Forgotten, RunMetrics
 from unsc.sharded import copied, is_sharded
-from unsc.shards import local
 from unsc.steps import Guide, Step
 from unsc.steps.held import figures_of
-from unsc.targets import Scores, find_targets, margins
-from unsc.task import MOST_CHECKED_OF_CLASS, Samples, Task, draw_retained, make_aims, read_forgotten, split_forgotten
+from unsc.targets import Scores, margins
+from unsc.task import MOST_CHECKED_OF_CLASS, Samples, Task, draw_retained, read_forgotten, split_forgotten
 from unsc.verdict import Status, judge, judge_records, was_known
-from unsc.watch import Watch
 from unsc.wrappers import unwrapped, without_wrappers
 
 _SETTLED = 0.1
@@ -140,31 +135,25 @@ def carry_out(
 ) -> Forgotten:
     """Run the loop on a copy of the user's `model`, under a guide, and measure the result."""
     original = _working(model, original, options, logits)
-    if options.step.any_layout:
-        channels_last(original, samples.probe)
-    layers, frozen = editable_layers(original, samples.probe, parameters=options.parameters)
-    head = _head(original, layers, samples, request, options)
-    watch = Watch(original, samples.retain_check, request.kept)
-    rule, first = find_targets(options.targets, request.kind), first_margins(history)
-    aims = make_aims(original, request, samples, rule, unseen_margins=first, stop_mass=options.stop_mass)
-    task = Task(original, layers, request, samples, watch, aims, options.seed, options.chunk_bytes)
+    first = first_margins(history)
+    ground = prepare(original, request, samples, options, unseen_margins=first)
+    task, head, samples = ground.task, ground.head, ground.task.samples
     guide = make_guide(task)
     guide.check(request, samples.forget_fit.labels)
-    working = copied(original)
+    working = copied(task.original)
     step = options.step.start(working, task, guide)
     outcome = run_loop(working, task, step, options.schedule(), progress=progress)
     repair(task, working, head if options.step.settles else None)
     inner, rewrap = without_wrappers(model) if is_sharded(original) else unwrapped(model)
-    result = _edited(inner, working, layers)
-    final = working_copy(result, logits=logits)
-    channels_last(final, samples.probe)
+    result = with_weights(inner, working, task.layers)
+    final = ground.final(result, logits)
     given = head_inputs_of_final(task, final, head)
     reached = scores_reached(task, final, given)
     if request.kind == "records" and not worth_it(task, final, reached, options.least_gain):
-        outcome, result = replace(outcome, stopped="undone"), _edited(inner, working, ())
-        final, reached = original, aims.scores
-    metrics = _measure(task, final, reached, given, outcome, step, guide, options.step.name, reference, began)
-    past = _past(request, samples, metrics.status, options, first or _spread_margins(aims.unseen))
+        outcome, result = replace(outcome, stopped="undone"), with_weights(inner, working, ())
+        final, reached = task.original, task.aims.scores
+    metrics = _measure(ground, final, reached, given, outcome, step, guide, options.step.name, reference, began)
+    past = _past(request, samples, metrics.status, options, first or _spread_margins(task.aims.unseen))
     lost = tuple(sorted({*request.gone, *gone_by([past])}))
     dropped = None
     if head is not None and options.drop_outputs and set(request.classes) <= set(lost):
@@ -174,7 +163,7 @@ def carry_out(
     elif head is not None and lost and samples.retain_check:
         before, most = given or BeforeHead.of(task, final, head.path), _SETTLED * options.stop_mass
         metrics = replace(metrics, settled_mass=settled(request, result, final, before, lost, most=most))
-    return Forgotten(rewrap(result), metrics, frozen, options, request, guide, (*history, past), dropped)
+    return Forgotten(rewrap(result), metrics, ground.frozen, options, request, guide, (*history, past), dropped)
 
 
 def _working(
@@ -202,28 +191,8 @@ def _spread_margins(unseen: Scores) -> tuple[float, ...]:
     return tuple(round(x, 4) for x in value_at(places, margins(unseen).cpu()).tolist())
 
 
-def _head(
-    original: nn.Module, layers: Iterable[Layer], samples: Samples, request: Request, options: CompletedOptions
-) -> Head | None:
-    """The head whose outputs are to be settled or dropped afterwards; None if that is not done."""
-    if not (options.drop_outputs or options.step.settles):
-        return None
-    head = editable_head(original, layers, samples.probe)
-    return check_droppable(head, request) if options.drop_outputs else head
-
-
-@torch.no_grad()
-def _edited(inner: nn.Module, working: nn.Module, layers: Iterable[Layer]) -> nn.Module:
-    """A copy of the user's model without wrappers, in its precision and mode, with `working`'s edited parameters."""
-    result = copied(inner)
-    source = parameters_of(working, layers)
-    for name, target in parameters_of(result, layers).items():
-        local(target).copy_(local(source[name]))
-    return result
-
-
 def _measure(
-    task: Task,
+    ground: Ground,
     final: nn.Module,
     reached: Scores,
     given: BeforeHead | None,
@@ -235,7 +204,7 @@ def _measure(
     began: float,
 ) -> RunMetrics:
     """What is known of the result, on the final weights, which say `reached` of the samples to check."""
-    request, rule, stopped = task.request, task.aims.rule, outcome.stopped
+    task, request, rule, stopped = ground.task, ground.task.request, ground.task.aims.rule, outcome.stopped
     drifts, retained = measured_drift(task, final, step), len(task.watch.batches)
     before, after = task.look(task.aims.scores), task.look(reached)
     if request.kind == "records":
@@ -264,7 +233,7 @@ def _measure(
         temperature=task.watch.temperature,
         drift=drifts,
         drift_max=max(drifts.values(), default=0.0),
-        edited=coverage(task.original, moved(task.original, final, task.layers), task.samples.probe),
+        edited=ground.edited(final),
         history=outcome.history,
         seconds=time.perf_counter() - began,
         records=records,

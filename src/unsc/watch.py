@@ -9,27 +9,20 @@ is multiplied by T squared, which keeps its second-order meaning. T is 1 unless 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from unsc import peers
 from unsc.batches import Batch
-from unsc.collect import draw_evenly
-from unsc.layers import Draw, Layer, Weights, observe
-from unsc.logits import check_logits, logits_of, shared_logits
-from unsc.memory import in_pieces
+from unsc.logits import check_logits, shared_logits
 from unsc.targets.scores import NO_SCORES, Scores
 
 _UNCERTAINTY = 0.1
 """Softened predictions p have a mean of `1 - sum p**2` of at least this."""
 
 
-_DRIFT_SAMPLES, _DRIFT_ROWS = 256, 4096
-"""Samples that drift is measured on, and how many rows of each layer are drawn from a batch of them."""
 _SURE = 3.0
 """A mean that is this many standard errors away from a limit is on its own side of it."""
 
@@ -178,54 +171,3 @@ def softening(logits: Tensor) -> float:
             break
         temperature *= 1.1
     return temperature
-
-
-def drift(
-    original: nn.Module, model: nn.Module, layers: Iterable[Layer], retained: Iterable[Batch]
-) -> dict[str, float]:
-    """How far each layer's outputs moved on retained rows (Theorem 1, measured), relative to their size.
-
-    `||R (W - W0).T|| / ||R W0.T||` in Frobenius norm, with R the rows that `retained` has in the original network: its
-    first batches, 256 samples at least, and of many rows some drawn evenly, since a ratio of sums is steady early.
-    """
-    layers = tuple(layers)
-    before, after = Weights(original, layers), Weights(model, layers)
-    weights = {x.name: (after.matrix(x) - before.matrix(x), before.matrix(x)) for x in layers}
-    own: dict[str, list[float]] = {}
-    sums = {x.name: [0.0, 0.0] for x in layers}
-
-    def receive(layer: Layer, rows: Tensor) -> None:
-        for i, matrix in enumerate(weights[layer.name]):
-            own[layer.name][i] += (rows[before.groups(layer)] @ matrix.mT).double().square().sum().item()
-
-    def forward(batch: Batch, start: int, stop: int) -> None:
-        own.update({name: [0.0, 0.0] for name in sums})  # what a pass that ran out of memory has left
-        logits_of(original, batch[torch.arange(start, stop)].for_model(original))
-        for name, pair in own.items():
-            sums[name] = [a + b for a, b in zip(sums[name], pair, strict=True)]
-
-    generator = torch.Generator()
-
-    def draw(layer: Layer, rows: int) -> Draw | None:
-        return draw_evenly(rows, _DRIFT_ROWS, generator)
-
-    with observe(original, layers, receive, draw=draw):
-        # Ranks share the samples, or, in a sharded network, the rows of weights.
-        some = enumerate(_first(retained, _DRIFT_SAMPLES))
-        for number, batch in some if before.sharded else peers.mine(some):
-            generator.manual_seed(number)
-            for _ in in_pieces(len(batch), len(batch), partial(forward, batch)):
-                pass
-    moved, sizes = (before.counted({name: pair[i] for name, pair in sums.items()}) for i in (0, 1))
-    found = {name: peers.total_of(moved[name], sizes[name]) for name in sums}
-    return {name: (change / size) ** 0.5 if size > 0 else 0.0 for name, (change, size) in found.items()}
-
-
-def _first(batches: Iterable[Batch], samples: int) -> Iterator[Batch]:
-    """As many batches as have so many samples."""
-    seen = 0
-    for batch in batches:
-        if seen >= samples:
-            return
-        yield batch
-        seen += len(batch)

@@ -24,6 +24,7 @@ from unsc.bench.drawing import class_accuracy
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
 from unsc.compare.grid import Grid
+from unsc.drift import drift
 from unsc.errors import InvalidRequest, NotForgottenWarning
 from unsc.evaluation import Evaluation, evaluate
 from unsc.evaluation.side_by_side import FILE, Network, Part, Role, side_by_side
@@ -35,7 +36,6 @@ from unsc.request import Request, of_classes
 from unsc.result import Forgotten
 from unsc.storage.files import replaced_folder, save_tensors, write_json
 from unsc.storage.versions import versions
-from unsc.watch import drift
 
 _TITLES = {
     "original": "original",

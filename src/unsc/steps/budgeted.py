@@ -26,7 +26,7 @@ from unsc.progress import Progress
 from unsc.shards import local
 from unsc.steps.course import Course, Heading
 from unsc.steps.curvature import RetainedCurvature
-from unsc.steps.estimate import estimate
+from unsc.steps.estimate import BRIEF, SPARING, estimate
 from unsc.steps.factors import Matrix, add, joined, shared_gradients
 from unsc.steps.losses import Beyond, ForgetLoss, Pulled, divergence
 from unsc.steps.rule import Spent, Step, StepRule
@@ -78,7 +78,8 @@ class BudgetedRule(StepRule[RetainedCurvature]):
 
     def prepare(self, task: Task, progress: Progress) -> RetainedCurvature:
         """What weight changes cost all data that stays, the remaining samples of records' classes included."""
-        return estimate(task, first_gradients(task, self._loss(task)), progress=progress)
+        effort = BRIEF if task.aims.rule.pace > 1 else SPARING
+        return estimate(task, first_gradients(task, self._loss(task)), effort, progress=progress)
 
     def start(self, model: nn.Module, task: Task, guide: RetainedCurvature) -> BudgetedStep:
         rule, loss = task.aims.rule, self._loss(task)

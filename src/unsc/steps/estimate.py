@@ -8,6 +8,7 @@ four times the samples buy a layer's first step clearly more forgetting for its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -33,18 +34,23 @@ class Effort:
     """How much of the retained data to look at."""
 
     samples: int = 256
-    """Samples to fit at first, of all classes together; each layer takes four times as many at least."""
+    """Samples to fit at first, of all classes together; each layer takes four times as many at least, unless nothing is
+    `improvement` enough."""
     check_samples: int = 256
     """Other samples that the damping is chosen on."""
     sensitivity_samples: int = 128
     rows_per_column: int | None = 16
     """Rows that a moment is made from, for each of its columns; None for all."""
     improvement: float = 1.5
-    """Times more forgetting for its cost that four times the samples must buy, for yet more to be taken."""
+    """Times more forgetting for its cost that four times the samples must buy, for yet more to be taken; infinite if
+    the first ones are all."""
 
 
 SPARING = Effort()
 """What an estimate needs."""
+BRIEF = Effort(sensitivity_samples=64, rows_per_column=8, improvement=math.inf)
+"""What it needs for a run of few long steps, without a look at whether more would be better: what those steps cost is
+measured, and a better estimate saves none of them."""
 EVERYTHING = Effort(samples=1 << 62, check_samples=1 << 62, rows_per_column=None)
 """All samples of a task, and all of their rows."""
 _SENSITIVITY_BATCH = 16
@@ -111,7 +117,7 @@ def estimate(
         found, now = _assembled(doubtful, moments, check, b, gradients, weights)
         made |= found
         doubtful = [x for x in doubtful if now[x.name] > effort.improvement * bought[x.name]]
-        if not doubtful or len(order.labels) < _WORTH_A_LOOK * goal:
+        if not doubtful or math.isinf(effort.improvement) or len(order.labels) < _WORTH_A_LOOK * goal:
             return RetainedCurvature({x.name: made[x.name] for x in task.layers}, goal)
         bought |= now
         seen, goal = goal, min(MORE * goal, len(order.labels))

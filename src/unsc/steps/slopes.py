@@ -44,7 +44,7 @@ def slopes(
     where that cannot be had in one pass: a layer is used twice, or in another kind of module, or in one that does not
     see the samples along its first dimension.
     """
-    places = {x.uses[0].module: x for x in layers if _is_plain(model, x)}
+    places = {x.uses[0].module: x for x in layers if is_plain(model, x)}
     if len(places) < len(layers):
         return None
     seen: list[_Seen] = []
@@ -61,12 +61,12 @@ def slopes(
     found = {x.name: torch.zeros(samples, dtype=torch.float64, device=value.device) for x in layers}
     with torch.no_grad():
         for call, own in zip(seen, told, strict=True):
-            products = own * _product(call, directions[call.layer.name])
+            products = own * returned(call.layer, call.module, call.given, directions[call.layer.name])
             found[call.layer.name] += products.sum(dim=tuple(range(1, products.dim())), dtype=torch.float64)
     return torch.stack([found[x.name] for x in layers], dim=1).cpu()
 
 
-def _is_plain(model: nn.Module, layer: Layer) -> bool:
+def is_plain(model: nn.Module, layer: Layer) -> bool:
     """Whether it is all of the weight of one plain module, and perhaps its bias."""
     if len(layer.uses) != 1 or type(model.get_submodule(layer.uses[0].module)) not in _PLAIN:
         return False
@@ -82,15 +82,14 @@ def _by_sample(module: nn.Module, given: Tensor, samples: int) -> bool:
     return len(given) == samples and (given.dim() == 2 or given.shape[1] != samples)
 
 
-def _product(call: _Seen, direction: Matrix) -> Tensor:
-    """What a module would return if a direction were its weight and bias."""
-    layer = call.layer
+def returned(layer: Layer, module: nn.Module, given: Tensor, direction: Matrix) -> Tensor:
+    """What the plain module of a layer would return if a direction were its weight and bias."""
     if isinstance(direction, LowRank):
         left, right = direction.left[0], direction.right[0]
-        inside = call.given @ right[:, : layer.inputs].mT + right[:, layer.inputs :].sum(dim=1)
+        inside = given @ right[:, : layer.inputs].mT + right[:, layer.inputs :].sum(dim=1)
         return inside @ left.mT
     # Laid out as the parameters are; a bias that is not edited does not move.
-    made = {name: torch.zeros_like(p) for name, p in call.module.named_parameters(recurse=False)}
+    made = {name: torch.zeros_like(p) for name, p in module.named_parameters(recurse=False)}
     own = {view.parameter: made[view.parameter.rpartition(".")[2]] for view in (layer.weight, *layer.biases)}
     layer.write(direction, own)
-    return torch.func.functional_call(call.module, made, (call.given,))
+    return torch.func.functional_call(module, made, (given,))

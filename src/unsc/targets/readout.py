@@ -112,11 +112,13 @@ class Ridge:
         mean, scale, level = features.mean(dim=0), features.std(dim=0) + 1e-6, wanted.mean(dim=0)
         rows, ridge = (features - mean) / scale, _SHRINKAGE * len(features)
         if len(rows) < rows.shape[1]:  # the same weights from the smaller matrix of the two
-            inverse = _inverse(rows @ rows.T, ridge)
+            inverse = torch.cholesky_inverse(_root(rows @ rows.T, ridge))
             weights, pull = rows.T @ (inverse @ (wanted - level)), 1 - ridge * inverse.diagonal()
         else:
-            inverse = _inverse(rows.T @ rows, ridge)
-            weights, pull = inverse @ (rows.T @ (wanted - level)), ((rows @ inverse) * rows).sum(dim=1)
+            root = _root(rows.T @ rows, ridge)
+            seen = torch.linalg.solve_triangular(root, rows.T, upper=False)
+            weights = torch.linalg.solve_triangular(root.T, seen @ (wanted - level), upper=True)
+            pull = seen.square().sum(dim=0)
         made = cls(mean, scale, weights, level)
         return made, wanted - (wanted - made(features)) / (1 - 1 / len(rows) - pull)[:, None]
 
@@ -138,10 +140,10 @@ def coarse(x: Tensor, *, channels: int) -> Tensor:
     return x.movedim(channels, 1).flatten(2).mean(dim=2)
 
 
-def _inverse(moment: Tensor, ridge: float) -> Tensor:
-    """`(moment + ridge I)^-1` of a moment that is at least 0."""
+def _root(moment: Tensor, ridge: float) -> Tensor:
+    """The lower triangular root of `moment + ridge I`, of a moment that is at least 0 and is overwritten."""
     moment.diagonal().add_(ridge)
-    return torch.cholesky_inverse(torch.linalg.cholesky(moment))
+    return torch.linalg.cholesky(moment)
 
 
 def _spread(paths: Sequence[str]) -> Sequence[str]:

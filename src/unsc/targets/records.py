@@ -85,6 +85,7 @@ class Unseen(Expected):
     )
 
     reads_layers: ClassVar[bool] = True
+    moves: ClassVar[float] = 0.5
 
     spread: float = 0.5
     """How much of the uncertainty of places goes into targets: 0 gives records exactly the margins of unseen samples,
