@@ -64,6 +64,8 @@ def _found(apply: Callable[[Tensor], Tensor], like: Tensor, wanted: float) -> tu
             if found is not None:
                 return found[0], (found[1].mT @ known).mT
             next_look = max(_LATER * k, _SOONEST * rank)
+            if next_look > most:
+                return None
     return None
 
 
