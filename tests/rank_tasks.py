@@ -19,6 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 from blobs import blobs, learned
@@ -32,6 +33,8 @@ from unsc import peers
 LIMIT = 240.0
 """Seconds after which a group is taken to hang: many times what it needs on a busy machine."""
 Task = Callable[[Path], Any]
+Results = dict[str, list[Any]]
+"""What every rank made of each task, by the task's name."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,8 @@ class Hangs(Exception):
     """A group did not come to its end."""
 
 
-def run_ranks(tasks: Sequence[Task], count: int, folder: Path) -> dict[str, list[Any]]:
-    """What every rank of a gloo group of `count` processes made of each task, by the task's name."""
+def run_ranks(tasks: Sequence[Task], count: int, folder: Path) -> Results:
+    """What a gloo group of `count` processes makes of tasks."""
     context = get_context("spawn")
     ranks = [context.Process(target=_rank, args=(tasks, r, count, folder), daemon=True) for r in range(count)]
     for process in ranks:
@@ -66,6 +69,26 @@ def run_ranks(tasks: Sequence[Task], count: int, folder: Path) -> dict[str, list
         raise Hangs(f"ranks {hanging} of {count} are still at work after {LIMIT} s")
     found = [_read(folder / f"{r}") for r in range(count)]
     return {task.__name__: [own.get(task.__name__, KILLED) for own in found] for task in tasks}
+
+
+def of_task(results: Results, task: Task) -> list[Any]:
+    """What each rank made of a task; tasks that are not for this number of ranks are skipped."""
+    if task.__name__ not in results:
+        pytest.skip("this is tested on two ranks")
+    return results[task.__name__]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Task], Any]:
+    """What this process makes of a task, worked out once."""
+    done: dict[str, Any] = {}
+
+    def of(task: Task) -> Any:
+        if task.__name__ not in done:
+            done[task.__name__] = task(tmp_path_factory.getbasetemp())
+        return done[task.__name__]
+
+    return of
 
 
 def _read(path: Path) -> dict[str, Any]:

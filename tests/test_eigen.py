@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unsc.eigen import holding
+from unsc.eigen import holding, holding_of_rows
 
 REPEATABLE = settings(max_examples=40, deadline=None, derandomize=True)
 
@@ -49,6 +49,19 @@ def test_few_vectors_of_a_wide_matrix_are_found() -> None:
     rank = found[1].shape[1]
     assert rank == int((values.cumsum(0) < 0.9999 * values.sum()).sum()) + 1
     assert sine(vectors[:, :rank], found[1]) < 1e-5
+
+
+def test_of_rows_it_is_what_it_is_of_their_products() -> None:
+    """Fewer rows than columns, by their singular vectors."""
+    torch.manual_seed(0)
+    rows = torch.randn(150, 150).double() * torch.arange(1, 151) ** -2.0 @ torch.randn(150, 400).double()
+    found = holding_of_rows(rows, 0.97)
+    left, sizes, _ = torch.linalg.svd(rows, full_matrices=False)
+    assert found is not None
+    rank = int((sizes.square().cumsum(0) < 0.97 * sizes.square().sum()).sum()) + 1
+    assert found[1].shape == (150, rank)
+    torch.testing.assert_close(found[0], sizes[:rank].square(), rtol=1e-8, atol=0)
+    assert sine(left[:, :rank], found[1]) < 1e-5
 
 
 @pytest.mark.parametrize("rank", [1, 3, 12])

@@ -50,6 +50,20 @@ def test_weights_and_outputs_are_the_same() -> None:
     torch.testing.assert_close(model(BATCH.inputs), outputs)
 
 
+def test_grey_pictures_too_go_through_in_this_layout() -> None:
+    """Of one channel both layouts look the same, and what a convolution returns would have the old one."""
+    torch.manual_seed(0)
+    grey = Batch(torch.randn(3, 1, 6, 6), torch.zeros(3, dtype=torch.long))
+    first = nn.Conv2d(1, 4, 3)
+    model = nn.Sequential(first, nn.ReLU(), nn.Conv2d(4, 5, 2), nn.Flatten(), nn.Linear(45, 3)).eval()
+    before = model(grey.inputs)
+    channels_last(model, grey)
+    assert first(grey.inputs).is_contiguous(memory_format=torch.channels_last)
+    again = copy.deepcopy(model)[0]
+    assert again(grey.inputs).is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(model(grey.inputs), before)
+
+
 @pytest.mark.parametrize("model", [Views().eval(), network().double()], ids=["views", "double"])
 def test_a_network_that_does_not_work_with_it_stays_as_it_is(model: nn.Module) -> None:
     batch = Batch(BATCH.inputs.to(next(model.parameters()).dtype), BATCH.labels)

@@ -82,15 +82,6 @@ def test_what_the_user_gives_is_kept(step: Any) -> None:
     assert options.completed(5) == options
 
 
-def test_optimizers_are_made_from_parameters() -> None:
-    """Plain SGD at `lr`, unless another is given."""
-    p = [torch.zeros(1, requires_grad=True)]
-    plain = PaperRule(lr=0.3).make_optimizer()(p)
-    assert type(plain) is torch.optim.SGD
-    assert (plain.defaults["lr"], plain.defaults["momentum"], plain.defaults["weight_decay"]) == (0.3, 0, 0)
-    assert type(PaperRule(optimizer=torch.optim.Adam).make_optimizer()(p)) is torch.optim.Adam
-
-
 def test_options_can_be_written_as_json() -> None:
     rule = PaperRule(optimizer=torch.optim.Adam, energy={"a": 0.5})
     back = json.loads(json.dumps(Options(rule, parameters=("a",)).completed(100).to_dict()))

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 import rank_tasks as tasks
 import torch
+from rank_tasks import Results, of_task
 from safetensors.torch import save_file
 
 from unsc import peers
 
-Results = dict[str, list[Any]]
+alone = tasks.alone
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -26,26 +27,6 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     every = (*tasks.SAME, *tasks.OTHERS, *tasks.FAILING, tasks.everybody_is_well_after_all_that)
     chosen = tasks.ON_FOUR if request.param == 4 else every
     return tasks.run_ranks(chosen, request.param, tmp_path_factory.mktemp(f"ranks-{request.param}"))
-
-
-def of_task(results: Results, task: tasks.Task) -> list[Any]:
-    """What each rank made of a task; tasks that are not for this number of ranks are skipped."""
-    if task.__name__ not in results:
-        pytest.skip("this is tested on two ranks")
-    return results[task.__name__]
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tasks.Task], Any]:
-    """What this process makes of a task, worked out once."""
-    done: dict[str, Any] = {}
-
-    def of(task: tasks.Task) -> Any:
-        if task.__name__ not in done:
-            done[task.__name__] = task(tmp_path_factory.getbasetemp())
-        return done[task.__name__]
-
-    return of
 
 
 def _same(found: dict[str, Any], expected: dict[str, Any]) -> None:

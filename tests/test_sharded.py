@@ -9,8 +9,9 @@ import pytest
 import rank_tasks
 import sharded_tasks as tasks
 import torch
+from rank_tasks import Results, of_task
 
-Results = dict[str, list[Any]]
+alone = rank_tasks.alone
 
 ON_FOUR = (
     tasks.batches_smaller_than_the_group,
@@ -27,26 +28,6 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """All tasks, carried out by one group of processes after another."""
     chosen = ON_FOUR if request.param == 4 else (*tasks.SAME, *tasks.OTHERS, *tasks.FAILING)
     return rank_tasks.run_ranks(chosen, request.param, tmp_path_factory.mktemp(f"sharded-{request.param}"))
-
-
-def of_task(results: Results, task: tasks.Task) -> list[Any]:
-    """What each rank made of a task; tasks that are not for this number of ranks are skipped."""
-    if task.__name__ not in results:
-        pytest.skip("this is tested on two ranks")
-    return results[task.__name__]
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tasks.Task], Any]:
-    """What this process makes of a task, worked out once."""
-    done: dict[str, Any] = {}
-
-    def of(task: tasks.Task) -> Any:
-        if task.__name__ not in done:
-            done[task.__name__] = task(tmp_path_factory.getbasetemp())
-        return done[task.__name__]
-
-    return of
 
 
 def same(found: Any, expected: dict[str, Any]) -> None:

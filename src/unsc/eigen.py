@@ -6,6 +6,8 @@ find. How far off they can be is known from what is left over, so that the answe
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -17,6 +19,8 @@ _MOST = 0.5
 """Of a matrix's dimensions, how many the space may take: beyond that a full decomposition takes less time."""
 _LATER = 1.15
 """How many times wider a space is looked at again: to look takes as long as to widen it by a few blocks."""
+_SOONEST = 2.4
+"""And how many times wider than there are vectors to find: sooner they have not been near enough."""
 
 
 def holding(matrix: Tensor, energy: float) -> tuple[Tensor, Tensor] | None:
@@ -25,33 +29,49 @@ def holding(matrix: Tensor, energy: float) -> tuple[Tensor, Tensor] | None:
     `matrix` (n, n) is positive semidefinite, in float64. None if there is no short way, as there is none to many
     vectors.
     """
-    size, wanted = len(matrix), energy * float(matrix.trace())
+    return _found(lambda some: some @ matrix, matrix.new_empty(0, len(matrix)), energy * float(matrix.trace()))
+
+
+def holding_of_rows(rows: Tensor, energy: float) -> tuple[Tensor, Tensor] | None:
+    """The same of the products of rows (n, columns) with each other, `rows @ rows.T`.
+
+    They are not made: with no more columns in the space than half of n, two products by the rows take less time.
+    """
+    return _found(lambda some: some @ rows @ rows.mT, rows.new_empty(0, len(rows)), energy * float(rows.square().sum()))
+
+
+def _found(apply: Callable[[Tensor], Tensor], like: Tensor, wanted: float) -> tuple[Tensor, Tensor] | None:
+    """Eigenvectors that add up to `wanted`, of a matrix that `apply` multiplies vectors by, (k, n) like `like`."""
+    size = like.shape[1]
     block = _BLOCK if size < _WIDE else _WIDE_BLOCK
     most = int(_MOST * size)
     # Vectors are rows here: a few rows times a matrix take half as long as a matrix times a few columns.
-    space, inside = matrix.new_empty(most + block, size), matrix.new_zeros(most + block, most + block)
+    space, inside = like.new_empty(most + block, size), like.new_zeros(most + block, most + block)
     start = torch.randn(size, block, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    space[:block] = torch.linalg.qr(start.to(matrix))[0].mT
-    looked = 0
+    space[:block] = torch.linalg.qr(start.to(like))[0].mT
+    next_look = 0.0
     for k in range(block, most + 1, block):
         known, last = space[:k], slice(k - block, k)
-        left = space[last] @ matrix
+        left = apply(space[last])
         inside[last, :k] = left @ known.mT
         inside[:k, last] = inside[last, :k].mT
         further, over = torch.linalg.qr((left - inside[last, :k] @ known).mT)
         # Rounding leaves a part of the space in it, much of it where there is little else.
         further -= known.mT @ (known @ further)
         space[k : k + block] = torch.linalg.qr(further)[0].mT
-        if k >= _LATER * looked and float(inside[:k, :k].trace()) >= wanted:
-            looked = k
-            found = _settled(inside[:k, :k], over, wanted)
+        if k >= next_look and float(inside[:k, :k].trace()) >= wanted:
+            rank, found = _settled(inside[:k, :k], over, wanted)
             if found is not None:
                 return found[0], (found[1].mT @ known).mT
+            next_look = max(_LATER * k, _SOONEST * rank)
+            if next_look > most:
+                return None
     return None
 
 
-def _settled(inside: Tensor, over: Tensor, wanted: float) -> tuple[Tensor, Tensor] | None:
-    """The values (r,), and which combinations (k, r) of the space are the vectors, if they are near enough.
+def _settled(inside: Tensor, over: Tensor, wanted: float) -> tuple[int, tuple[Tensor, Tensor] | None]:
+    """How many vectors there are, as far as one can see; and if they are near enough their values (r,), and which
+    combinations (k, r) of the space they are.
 
     `inside` (k, k) is the matrix within the space and `over` (block, block) what leads from its last vectors out of it.
     """
@@ -59,6 +79,6 @@ def _settled(inside: Tensor, over: Tensor, wanted: float) -> tuple[Tensor, Tenso
     values, turns = values.flip(0), turns.flip(1)
     r = int((values.cumsum(dim=0) < wanted).sum()) + 1
     if r >= len(values):
-        return None
+        return r, None
     out = torch.linalg.matrix_norm(over @ turns[-len(over) :, :r], ord=2)
-    return (values[:r], turns[:, :r]) if out <= _TOLERANCE * (values[r - 1] - values[r]) else None
+    return r, (values[:r], turns[:, :r]) if out <= _TOLERANCE * (values[r - 1] - values[r]) else None

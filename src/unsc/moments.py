@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from unsc import peers
-from unsc.eigen import holding
+from unsc.eigen import holding, holding_of_rows
 from unsc.errors import InvalidData, listing
 from unsc.layers import Layer
 
@@ -186,24 +186,24 @@ class Moment:
         m is the smaller of rows and columns. An eigenvalue that is nothing but rounding is set to 0; where the
         rows were kept, its eigenvector is a zero vector.
         """
-        return self._decomposed(*self._smaller_side())
+        factor = self.factor()
+        return self._decomposed(factor, self.dense() if factor is None else factor @ factor.mT)
 
     def holding(self, energy: float) -> tuple[Tensor, Tensor, Tensor]:
         """Of the spectrum at least what holds the share `energy`, and the sum of all eigenvalues (groups,)."""
-        factor, matrix = self._smaller_side()
+        factor = self.factor()
+        matrix = self.dense() if factor is None else factor
+        find = holding if factor is None else holding_of_rows
         short = self.groups == 1 and energy < 1 and matrix.shape[1] >= _SMALL
-        if not short or (found := holding(matrix[0], energy)) is None:
-            values, vectors = self._decomposed(factor, matrix)
+        if not short or (found := find(matrix[0], energy)) is None:
+            values, vectors = self._decomposed(factor, matrix if factor is None else factor @ factor.mT)
             return values, vectors, values.sum(dim=1)
         values, vectors = found[0][None], found[1][None]
-        return values, _turned_back(factor, values, vectors), matrix.diagonal(dim1=1, dim2=2).sum(dim=1)
-
-    def _smaller_side(self) -> tuple[Tensor | None, Tensor]:
-        """The rows in float64, if they are fewer than columns; and their products with each other, or the moment."""
-        factor = self.factor()
-        return factor, self.dense() if factor is None else factor @ factor.mT
+        total = matrix.diagonal(dim1=1, dim2=2) if factor is None else factor.square().flatten(1)
+        return values, _turned_back(factor, values, vectors), total.sum(dim=1)
 
     def _decomposed(self, factor: Tensor | None, matrix: Tensor) -> tuple[Tensor, Tensor]:
+        """By the moment, or by the products of its rows with each other if they are fewer than columns."""
         values, vectors = torch.linalg.eigh(matrix)
         values, vectors = values.flip(-1), vectors.flip(-1)
         values = values * (values > 1e-12 * values[:, :1])

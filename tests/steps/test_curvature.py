@@ -48,6 +48,7 @@ def test_solve_and_kl_are_those_of_the_dense_matrix(seed: int, n: int, b: float,
     dense = b * (a + damping * torch.eye(6, dtype=torch.float64))
     expected = torch.linalg.solve(dense, gradient.mT).mT
     torch.testing.assert_close(curvature.solve(gradient), expected, atol=1e-8 / (b * damping), rtol=1e-6)
+    torch.testing.assert_close(gradient @ curvature.inverse(), expected, atol=1e-8 / (b * damping), rtol=1e-6)
     trace = sum(torch.trace(d @ m @ d.T).item() for d, m in zip(gradient, a, strict=True))
     assert curvature.kl(gradient) == pytest.approx(b / 2 * trace, rel=1e-9)
 

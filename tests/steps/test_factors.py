@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unsc.layers import Weights, find_layers, parameters_of
-from unsc.steps.factors import LowRank, add, dense, dot, joined, own_gradients
+from unsc.steps.factors import LowRank, add, dense, dot, joined, mixed, own_gradients
 from unsc.steps.gradients import gradients_of
 
 
@@ -89,3 +89,18 @@ def test_factors_do_what_their_products_do() -> None:
         add(Weights(model, [layer]), layer, direction, 0.3)
         after = layer.matrix(dict(model.named_parameters())).detach()
         torch.testing.assert_close(after, before + 0.3 * one.dense())
+
+
+@pytest.mark.parametrize("silent", [0, 3, 7, 8])
+def test_units_that_are_told_nothing_may_be_left_out(silent: int) -> None:
+    """Few of them, many, or all: products and means are the same."""
+    g = torch.Generator().manual_seed(2)
+    left, right, other = (
+        torch.randn(shape, generator=g, dtype=torch.float64) for shape in ((1, 8, 2), (1, 2, 9), (1, 8, 9))
+    )
+    left[:, torch.randperm(8, generator=g)[:silent]] = 0
+    thin = LowRank(left, right)
+    assert dot(thin, other) == pytest.approx((thin.dense() * other).sum().item())
+    assert dot(other, thin) == dot(thin, other)
+    expected = 0.7 * other + 0.3 * thin.dense()
+    torch.testing.assert_close(mixed(other, thin, 0.3), expected)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +15,8 @@ from torch import Tensor, nn
 from unsc.batches import Batch
 from unsc.collect import collect_moments
 from unsc.layers import Weights, find_layers
-from unsc.steps.paper import ConfinedStep, confined_step
+from unsc.steps.factors import LowRank
+from unsc.steps.paper import Confined, ConfinedStep, PaperRule, PlainStep, confined_step
 from unsc.steps.subspace import NullSpace, null_space
 
 OPTIMIZERS: dict[str, Callable[[Iterable[Tensor]], torch.optim.Optimizer]] = {
@@ -23,11 +26,26 @@ OPTIMIZERS: dict[str, Callable[[Iterable[Tensor]], torch.optim.Optimizer]] = {
 }
 
 
+PLAIN: dict[str, Callable[..., Confined]] = {
+    "plain": lambda model, layers, spaces: PlainStep(model, layers, spaces, 0.3),
+    "optimizer": lambda model, layers, spaces: ConfinedStep(
+        model, layers, spaces, lambda p: torch.optim.SGD(p, lr=0.3)
+    ),
+}
+"""Two ways to the same step."""
+
+
 def network() -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(
         nn.Conv2d(2, 6, 3, padding=1, groups=2), nn.Tanh(), nn.Flatten(), nn.Linear(96, 12), nn.Tanh(), nn.Linear(12, 3)
     ).eval()
+
+
+def wide() -> nn.Module:
+    """With a layer three times wider than eight samples, whose gradient has factors."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(32, 40), nn.Tanh(), nn.Linear(40, 3)).eval()
 
 
 def data(classes: int = 3, n: int = 24) -> Batch:
@@ -80,8 +98,7 @@ def test_no_optimizer_moves_rows_of_the_retained_basis(name: str) -> None:
 def test_with_all_energy_kept_retained_predictions_do_not_move() -> None:
     """Theorem 1, end to end: every retained sample keeps its logits while forgotten ones change theirs."""
     batch = data(n=15)
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(32, 40), nn.Tanh(), nn.Linear(40, 3)).eval()
+    model = wide()
     before = copy.deepcopy(model)
     space = space_of(model, batch, [0, 1], energy=1.0)
     step = ConfinedStep(model, find_layers(model).layers, space, OPTIMIZERS["momentum"])
@@ -94,16 +111,18 @@ def test_with_all_energy_kept_retained_predictions_do_not_move() -> None:
         assert (model(forgotten.inputs) - before(forgotten.inputs)).abs().max() > 1
 
 
-def test_plain_sgd_is_the_papers_update() -> None:
+@pytest.mark.parametrize("make", [network, wide])
+@pytest.mark.parametrize("way", PLAIN)
+def test_plain_sgd_is_the_papers_update(way: str, make: Callable[[], nn.Module]) -> None:
     """Eq. 12: `W - lr G P`, with the gradient from autograd and the projector written out."""
-    batch, model = data(), network().double()
+    batch, model = data(), make().double()
     batch = Batch(batch.inputs.double(), batch.labels)
     space = space_of(model, batch, [0, 1])
     forgotten, targets = batch[batch.labels == 2], torch.eye(3, dtype=torch.float64)[[0] * 8]
     before, plain = matrices(model), copy.deepcopy(model)
     F.cross_entropy(plain(forgotten.inputs), targets).backward()
     named = {name: p.grad for name, p in plain.named_parameters()}
-    ConfinedStep(model, find_layers(model).layers, space, lambda p: torch.optim.SGD(p, lr=0.3))(forgotten, targets)
+    PLAIN[way](model, find_layers(model).layers, space)(forgotten, targets)
     for layer in find_layers(model).layers:
         u = space.bases[layer.name].double()
         projector = torch.eye(layer.columns, dtype=torch.float64) - u @ u.mT
@@ -111,7 +130,28 @@ def test_plain_sgd_is_the_papers_update() -> None:
         torch.testing.assert_close(matrices(model)[layer.name], expected, atol=1e-13, rtol=0)
 
 
-def test_records_of_several_classes_are_each_confined_to_their_own_null_space() -> None:
+def test_a_projected_product_is_the_projection_of_the_product() -> None:
+    torch.manual_seed(0)
+    basis = torch.linalg.qr(torch.randn(1, 9, 4))[0]
+    space, thin = NullSpace({"x": basis}, {"x": (4,)}, (0,)), LowRank(torch.randn(1, 7, 2), torch.randn(1, 2, 9))
+    found = space.project("x", thin)
+    assert isinstance(found, LowRank)
+    torch.testing.assert_close(found.dense(), space.project("x", thin.dense()))
+    assert (found.dense() @ basis).norm() < 1e-5
+
+
+def test_a_rule_with_an_optimizer_steps_by_it_and_one_without_by_its_gradient() -> None:
+    model, batch = network(), data()
+    task: Any = SimpleNamespace(layers=find_layers(model).layers)
+    space = space_of(model, batch, [0, 1])
+    plain = PaperRule(lr=0.3).start(model, task, space)
+    assert isinstance(plain, PlainStep) and plain.lr == 0.3
+    other = PaperRule(optimizer=torch.optim.Adam).start(model, task, space)
+    assert isinstance(other, ConfinedStep) and type(other.optimizer) is torch.optim.Adam
+
+
+@pytest.mark.parametrize("way", PLAIN)
+def test_records_of_several_classes_are_each_confined_to_their_own_null_space(way: str) -> None:
     """A mixed batch moves the network by a step for each label in turn, each projected by that label's space."""
     batch, model = data(n=12), network()
     targets = torch.eye(3)[(batch.labels + 1) % 3]
@@ -128,7 +168,7 @@ def test_records_of_several_classes_are_each_confined_to_their_own_null_space() 
             assert (moved @ u).norm() < 1e-5
             expected[layer.name] = expected[layer.name] + moved
             layer.write(expected[layer.name], dict(oracle.named_parameters()))
-    ConfinedStep(model, find_layers(model).layers, spaces, lambda p: torch.optim.SGD(p, lr=0.3))(batch, targets)
+    PLAIN[way](model, find_layers(model).layers, spaces)(batch, targets)
     for name, matrix in matrices(model).items():
         torch.testing.assert_close(matrix, expected[name], atol=1e-5, rtol=1e-5)
 

@@ -28,6 +28,7 @@ from unsc.steps.course import Course, Heading
 from unsc.steps.curvature import RetainedCurvature
 from unsc.steps.estimate import BRIEF, SPARING, estimate
 from unsc.steps.factors import Matrix, add, joined, shared_gradients
+from unsc.steps.inverse import Inverse
 from unsc.steps.losses import Beyond, ForgetLoss, Pulled, divergence
 from unsc.steps.rule import Spent, Step, StepRule
 from unsc.steps.together import Together, effects, mix_of
@@ -161,7 +162,7 @@ class BudgetedStep(Step):
         self.parameters = self.weights.parameters
         example = next(iter(self.parameters.values()))
         held = {x.name: self.weights.groups(x) for x in layers}
-        self.curvature = curvature.to(example.device, example.dtype).of_groups(held)
+        self.inverse = Inverse(curvature.to(example.device, example.dtype).of_groups(held))
         for p in self.parameters.values():
             p.requires_grad_(True)
         self._before = {name: local(p).clone() for name, p in self.parameters.items()}
@@ -182,7 +183,7 @@ class BudgetedStep(Step):
         """Step on samples and their target distributions (n, classes)."""
         self._calls += 1
         loss, gradients = forget_gradients(self.model, self.layers, batch, targets, self.loss)
-        steps = {name: self.curvature.layers[name].solve(g) for name, g in gradients.items()}
+        steps = {name: self.inverse.solve(name, g) for name, g in gradients.items()}
         heading = self.course.turned(gradients, steps)
         if not (heading.costs.sum() > 0 and loss > ROUNDING):
             return  # nothing left to learn from this batch

@@ -76,6 +76,13 @@ class LayerCurvature:
         inside = (gradient @ self.vectors * shrink[:, None, :]) @ self.vectors.mT
         return (gradient - inside) / (self.damping * self.sensitivity)
 
+    def inverse(self) -> Tensor:
+        """`(b (A + damping I))^-1`, (groups, columns, columns)."""
+        shrink = self.values / (self.values + self.damping)
+        inside = (self.vectors * shrink[:, None, :]) @ self.vectors.mT
+        inside.neg_().diagonal(dim1=1, dim2=2).add_(1)
+        return inside.div_(self.damping * self.sensitivity)
+
     def kl(self, displacement: Tensor) -> float:
         """The predicted retained KL of D (groups, outputs, columns), by A alone, without its damping."""
         inside = (displacement @ self.vectors).double().square() * self.values.double()[:, None, :]

@@ -22,6 +22,8 @@ from unsc.steps.gradients import BatchLoss, total_gradients
 
 _WORTH = 3
 """Times that a layer must be wider than a batch for the factors of its gradient to be the smaller thing."""
+_FEW = 0.75
+"""Share of a layer's units that are told something, up to which it pays to pick them out."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ def dot(one: Matrix, other: Matrix) -> float:
     if isinstance(other, LowRank):
         one, other = other, one
     if isinstance(one, LowRank):
-        return ((one.left.mT @ dense(other)) * one.right).sum().item()
+        left, rows = _rows_told(one)
+        return ((left.mT @ dense(other)[0, rows]) * one.right).sum().item()
     return (one * dense(other)).sum().item()
 
 
@@ -60,9 +63,22 @@ def mixed(one: Matrix, other: Matrix, share: float) -> Tensor:
     """`(1 - share)` of one matrix and `share` of another. If the first is a tensor, it is overwritten."""
     mean = dense(one)
     if isinstance(other, LowRank):
-        mean[0].addmm_(other.left[0], other.right[0], beta=1 - share, alpha=share)
+        left, rows = _rows_told(other)
+        if isinstance(rows, slice):
+            mean[0].addmm_(left, other.right[0], beta=1 - share, alpha=share)
+        else:
+            mean.mul_(1 - share)[0].index_add_(0, rows, left @ other.right[0], alpha=share)
         return mean
     return mean.lerp_(other, share)
+
+
+def _rows_told(matrix: LowRank) -> tuple[Tensor, Tensor | slice]:
+    """The rows (k, rank) of a left factor, and which ones: units that are silent for all samples are told nothing, and
+    where they are many they are left out."""
+    left = matrix.left[0]
+    told = left.any(dim=1)
+    rows = told.nonzero()[:, 0]
+    return (left[rows], rows) if len(rows) <= _FEW * len(told) else (left, slice(None))
 
 
 def joined(parts: Sequence[Matrix]) -> Matrix:

@@ -1,11 +1,13 @@
 """The paper's step (Eq. 12): any optimizer, confined to a null space by construction.
 
 Projecting gradients keeps plain SGD in the null space, but not momentum, Adam or weight decay. So the optimizer
-steps as it likes, and what it changed is projected: `W <- W + P (W_new - W)`.
+steps as it likes, and what it changed is projected: `W <- W + P (W_new - W)`. For plain SGD, the default, that is
+`W - lr G P`: a wide layer's gradient is then never formed, and the projector acts on the thin one of its two factors.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
@@ -21,7 +23,8 @@ from unsc.collect import collect
 from unsc.layers import Layer, Weights
 from unsc.logits import logits_of
 from unsc.progress import Progress
-from unsc.steps.gradients import total_gradients
+from unsc.steps.factors import add, shared_gradients
+from unsc.steps.gradients import BatchLoss, total_gradients
 from unsc.steps.rule import Step, StepRule
 from unsc.steps.subspace import ClassBases, Energy, Merge, NullSpace, NullSpaces, class_basis
 from unsc.targets import Targets
@@ -84,11 +87,10 @@ class PaperRule(StepRule[NullSpace | NullSpaces]):
         others = {k: set(fit.positions) - {k} for k in own}
         return NullSpaces({k: bases.null_space(others[k], merge_energy=self.merge_energy) for k in own})
 
-    def start(self, model: nn.Module, task: Task, guide: NullSpace | NullSpaces) -> ConfinedStep:
-        return ConfinedStep(model, task.layers, guide, self.make_optimizer())
-
-    def make_optimizer(self) -> MakeOptimizer:
-        return self.optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=self.lr))
+    def start(self, model: nn.Module, task: Task, guide: NullSpace | NullSpaces) -> Confined:
+        if self.optimizer is None:
+            return PlainStep(model, task.layers, guide, self.lr)
+        return ConfinedStep(model, task.layers, guide, self.optimizer)
 
     def to_dict(self) -> dict[str, Any]:
         plain = {n: dict(e) if isinstance(e, Mapping) else e for n in self.preparing for e in [getattr(self, n)]}
@@ -96,18 +98,12 @@ class PaperRule(StepRule[NullSpace | NullSpaces]):
         return {"step": self.name, **plain, "lr": self.lr, "optimizer": optimizer}
 
 
-class ConfinedStep(Step):
+class Confined(Step):
     """Learn target labels with every change confined to a null space."""
 
     takes_parts = True
 
-    def __init__(
-        self,
-        model: nn.Module,
-        layers: Sequence[Layer],
-        spaces: NullSpace | Mapping[int, NullSpace],
-        optimizer: MakeOptimizer,
-    ) -> None:
+    def __init__(self, model: nn.Module, layers: Sequence[Layer], spaces: NullSpace | Mapping[int, NullSpace]) -> None:
         """One null space for all samples, or one for the samples of each label."""
         self.model, self.layers = model, layers
         self.weights = Weights(model, layers)
@@ -120,21 +116,54 @@ class ConfinedStep(Step):
         }
         for p in parameters:
             p.requires_grad_(True)
-        self.optimizer = optimizer(parameters)
 
     def __call__(self, batch: Batch, targets: Tensor) -> None:
         """Step on samples and their target distributions (n, classes), once for each null space among them."""
         every = torch.ones_like(batch.labels, dtype=torch.bool)
         chosen = [every if label is None else batch.labels == label for label in self.spaces]
         size, *counts = peers.total_of(len(batch), *(int(own.sum()) for own in chosen))
+
+        def loss(own: Batch, wanted: Tensor) -> Tensor:
+            return F.cross_entropy(logits_of(self.model, own), wanted, reduction="sum") / size
+
         for own, count, space in zip(chosen, counts, self.spaces.values(), strict=True):
             if count:
-                self._step(batch[own], targets[own], space, share=1 / size)
+                self._step(batch[own], targets[own], space, loss)
 
-    def _step(self, batch: Batch, targets: Tensor, space: NullSpace, *, share: float) -> None:
-        def loss(own: Batch, wanted: Tensor) -> Tensor:
-            return share * F.cross_entropy(logits_of(self.model, own), wanted, reduction="sum")
+    @abstractmethod
+    def _step(self, batch: Batch, targets: Tensor, space: NullSpace, loss: BatchLoss) -> None:
+        """Lower the loss of samples of one null space."""
 
+
+class PlainStep(Confined):
+    """By gradient descent at the rate `lr`."""
+
+    def __init__(
+        self, model: nn.Module, layers: Sequence[Layer], spaces: NullSpace | Mapping[int, NullSpace], lr: float
+    ) -> None:
+        super().__init__(model, layers, spaces)
+        self.lr = lr
+
+    def _step(self, batch: Batch, targets: Tensor, space: NullSpace, loss: BatchLoss) -> None:
+        _, gradients = shared_gradients(self.model, self.layers, loss, batch, targets)
+        for layer in self.layers:
+            add(self.weights, layer, space.project(layer.name, gradients[layer.name]), -self.lr)
+
+
+class ConfinedStep(Confined):
+    """By any optimizer."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        layers: Sequence[Layer],
+        spaces: NullSpace | Mapping[int, NullSpace],
+        optimizer: MakeOptimizer,
+    ) -> None:
+        super().__init__(model, layers, spaces)
+        self.optimizer = optimizer(self.weights.parameters.values())
+
+    def _step(self, batch: Batch, targets: Tensor, space: NullSpace, loss: BatchLoss) -> None:
         _, grads = total_gradients(self.model, self.weights.parameters, loss, batch, targets)
         for name, p in self.weights.parameters.items():
             p.grad = grads[name]

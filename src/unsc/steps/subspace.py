@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from unsc import peers
 from unsc.errors import EmptyNullSpace, InvalidData, InvalidRequest, listing
 from unsc.moments import Moment, Moments
 from unsc.request import Request
+from unsc.steps.factors import LowRank, Matrix
 from unsc.storage.files import load_tensors, save_tensors
 
 K = TypeVar("K", bound=Hashable)
@@ -147,8 +148,14 @@ class NullSpace:
     retain: tuple[int, ...]
     settings: dict[str, object] = field(default_factory=dict)
 
-    def project(self, name: str, displacement: Tensor) -> Tensor:
+    @overload
+    def project(self, name: str, displacement: LowRank) -> LowRank: ...
+    @overload
+    def project(self, name: str, displacement: Tensor) -> Tensor: ...
+    def project(self, name: str, displacement: Matrix) -> Matrix:
         """`D - (D U) U.T`: the part of D (groups, outputs, columns) that no retained row can see."""
+        if isinstance(displacement, LowRank):  # it acts on as many rows as there are samples
+            return LowRank(displacement.left, self.project(name, displacement.right))
         basis = self.bases[name]
         return displacement - displacement @ basis @ basis.mT
 
