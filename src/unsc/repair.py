@@ -84,7 +84,7 @@ def _said(task: Task, count: int) -> tuple[list[Batch], Tensor]:
     others = torch.cat([*drawn, places[:0]])
     others = others[~torch.isin(others, places)][: count - len(places)]
     asked, new = ([fit.read(chosen) for chosen in part.split(BATCH) if len(chosen)] for part in (places, others))
-    logits = [*said, *(shared_logits(task.original, batch) for batch in new)]
+    logits = [*said, *(shared_logits(task.original, batch) for batch in (new if said else [*asked, *new]))]
     return [*asked, *new], torch.cat(logits) if logits else torch.zeros(0, 0)
 
 

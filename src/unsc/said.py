@@ -22,14 +22,16 @@ class Said:
     def keep(self, positions: Tensor, logits: Tensor) -> None:
         """Logits (n, classes) of the samples at `positions` (n,), as far as there is room for them.
 
-        If there are fewer, the others are with other ranks: then none are kept.
+        If there are fewer, the others are with other ranks: then positions alone are kept, which are the same on all.
         """
         room = min(len(positions), _MOST - len(self))
-        if room > 0 and len(logits) == len(positions):
+        if room > 0:
             self._positions.append(positions[:room])
+        if room > 0 and len(logits) == len(positions):
             self._logits.append(logits[:room])
 
     def first(self, count: int) -> tuple[Tensor, list[Tensor]]:
-        """Positions (k,) and logits, in parts, of at most `count` samples, in the order in which they came."""
+        """Positions (k,) of at most `count` samples, in the order in which they came, and their logits, if known."""
         positions = torch.cat([*self._positions, torch.zeros(0, dtype=torch.long)])[:count]
-        return positions, [torch.cat(self._logits)[:count]] if self._logits else []
+        known = len(self._logits) == len(self._positions) > 0
+        return positions, [torch.cat(self._logits)[:count]] if known else []
