@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,8 +72,11 @@ def collect(
     rows: RowBudget | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     advance: Advance = lambda: None,
+    said: Callable[[Tensor], object] = lambda logits: None,
 ) -> dict[str, Moment]:
     """The moment of all samples in `batches`, by layer name, added to those in `into` if there are any.
+
+    `said` is told the logits (n, classes) of all samples in turn, some at a time.
 
     `model` is in evaluation mode. With a budget of `rows` the moments are unbiased estimates, else exact. Needs
     memory for one moment of each layer, one batch, and `chunk_bytes`; where that is too much, chunks and batches are
@@ -81,7 +84,7 @@ def collect(
     """
     layers = tuple(layers)
     moments = of_nothing(layers) if into is None else into
-    stream = _Stream(model, moments, rows)
+    stream = _Stream(model, moments, rows, said)
     seen = observe(model, layers, stream.receive, chunk_bytes=chunk_bytes, draw=stream.draw, correlate=stream.correlate)
     with seen:
         for batch in in_step(model, batches):
@@ -94,8 +97,14 @@ def collect(
 class _Stream:
     """Forward passes whose rows are added to moments, each row once, also if memory runs out on the way."""
 
-    def __init__(self, model: nn.Module, moments: dict[str, Moment], rows: RowBudget | None) -> None:
-        self.model, self.moments, self.rows = model, moments, rows
+    def __init__(
+        self,
+        model: nn.Module,
+        moments: dict[str, Moment],
+        rows: RowBudget | None,
+        said: Callable[[Tensor], object],
+    ) -> None:
+        self.model, self.moments, self.rows, self.said = model, moments, rows, said
         self._samples = 0
         self._calls = Counter[str]()
         """How often each layer was used in this forward pass."""
@@ -139,7 +148,9 @@ class _Stream:
     def _attempt(self, batch: Batch) -> BaseException | None:
         """None, or that memory ran out; without what the error holds on to."""
         try:
-            check_logits(logits_of(self.model, batch))
+            logits = logits_of(self.model, batch)
+            check_logits(logits)
+            self.said(logits.detach())
         except (RuntimeError, MemoryError) as e:
             if ran_out(e):
                 return e.with_traceback(None)

@@ -69,6 +69,8 @@ class Outcome:
     passes: float = 0.0
     seconds: float = 0.0
     history: list[Check] = field(default_factory=list)
+    reached: Look | None = None
+    """At all samples to check, where they are forgotten."""
 
 
 def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, progress: Progress = quiet) -> Outcome:
@@ -105,6 +107,7 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
             if outcome.stopped == "forgotten" or (outcome.stopped == "passes" and left <= least):
                 least = left
                 _keep(model, best)
+            outcome.reached = look if outcome.stopped == "forgotten" else None
             if outcome.stopped != "passes":
                 break
     model.load_state_dict(best)

@@ -20,6 +20,7 @@ from unsc.errors import InvalidRequest, UnsupportedModel
 from unsc.features import Head, find_head, head_inputs
 from unsc.layers import Layer
 from unsc.request import Request
+from unsc.ridge import Ridge
 from unsc.shards import is_shard, put, whole
 from unsc.task import Task
 from unsc.wrappers import without_wrappers
@@ -125,23 +126,12 @@ def settle(layer: nn.Linear, lost: list[int], stays: Tensor, rows: Tensor) -> No
     These are given by what the head sees of them, `rows` (n, units). `stays` (classes,) is true for the classes that
     the network still knows.
     """
-    lowest = layer(rows)[:, stays.to(rows.device)].min(dim=1).values.double()
-    rows = rows.double()
-    if "bias" not in dict(layer.named_parameters()):
-        layer.weight[lost] = _fitted(rows, lowest, _WITHOUT_BIAS).to(layer.weight)
-        return
-    centre, level = rows.mean(dim=0), lowest.mean()
-    row = _fitted(rows - centre, lowest - level, _RIDGE)
+    lowest = layer(rows)[:, stays.to(rows.device)].min(dim=1, keepdim=True).values.double()
+    constant = "bias" in dict(layer.named_parameters())
+    row, level = Ridge.of(rows.double(), lowest, constant=constant).solution(_RIDGE if constant else _WITHOUT_BIAS)
     layer.weight[lost] = row.to(layer.weight)
-    layer.bias[lost] = (level - centre @ row).to(layer.bias)
-
-
-def _fitted(rows: Tensor, values: Tensor, ridge: float) -> Tensor:
-    """The ridge regression (d,) of `values` (n,) on `rows` (n, d); `ridge` is relative to their mean square."""
-    wide = rows.shape[0] < rows.shape[1]
-    gram = rows @ rows.T if wide else rows.T @ rows
-    gram.diagonal().add_((ridge * rows.square().sum() / rows.shape[1]).clamp(min=1e-30))
-    return rows.T @ torch.linalg.solve(gram, values) if wide else torch.linalg.solve(gram, rows.T @ values)
+    if constant:
+        layer.bias[lost] = level.to(layer.bias)
 
 
 def _log_odds(p: float) -> float:

@@ -7,7 +7,7 @@ well it went. Both exist for what is retained and for what is forgotten.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
@@ -24,6 +24,7 @@ from unsc.logits import shared_logits
 from unsc.looks import Look
 from unsc.on_demand import kept_or_read, picked, read_together
 from unsc.request import Request
+from unsc.said import Said
 from unsc.targets import NO_SCORES, Evidence, Goal, Readout, Scores, TargetRule, read_out, scores_of, views_of
 from unsc.targets.when_needed import FitTargets
 from unsc.watch import Watch
@@ -147,6 +148,8 @@ class Task:
     seed: int
     chunk_bytes: int
     """Memory for the rows of one layer at a time."""
+    said: Said = field(default_factory=Said)
+    """By the original, of retained samples to fit that something was made from."""
 
     def look(self, scores: Scores) -> Look:
         """What a network's scores on the samples to check come to."""

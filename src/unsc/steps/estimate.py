@@ -102,7 +102,7 @@ def estimate(
     moments = _Moments(task, effort, stream=_FIT)
     seen, goal = 0, min(effort.samples, len(order.labels))
     with progress("moments", goal) as advance:
-        moments.add(task.layers, order.read(fit, seen, goal), goal, advance)
+        task.said.keep(order.positions[:goal], moments.add(task.layers, order.read(fit, seen, goal), goal, advance))
     drawn = fit.positions_drawn(effort.sensitivity_samples, _SENSITIVITY_BATCH, generator)
     # Of a sharded network, gradients are those of all ranks, which each take a part of every batch.
     numbered = enumerate(drawn) if is_sharded(task.original) else peers.mine(enumerate(drawn))
@@ -122,7 +122,8 @@ def estimate(
         bought |= now
         seen, goal = goal, min(MORE * goal, len(order.labels))
         with progress("moments", goal - seen) as advance:
-            moments.add(doubtful, order.read(fit, seen, goal), goal - seen, advance)
+            said = moments.add(doubtful, order.read(fit, seen, goal), goal - seen, advance)
+        task.said.keep(order.positions[seen:goal], said)
 
 
 def _assembled(
@@ -180,8 +181,12 @@ class _Moments:
         batches: Iterable[tuple[int, Batch]],
         samples: int,
         advance: Advance = lambda: None,
-    ) -> None:
-        """Add this rank's numbered `batches`, of so many `samples` on all ranks, to the moments of some `layers`."""
+    ) -> Tensor:
+        """Add this rank's numbered `batches`, of so many `samples` on all ranks, to the moments of some `layers`.
+
+        Gives what the network said of them, (n, classes), in their order.
+        """
+        said: list[Tensor] = []
 
         def counted() -> Iterator[Batch]:
             for batch in _reseeding(self.generator, self.task.seed, self.stream, batches):
@@ -192,5 +197,6 @@ class _Moments:
         per_column = self.effort.rows_per_column
         rows = None if per_column is None else RowBudget(samples, self.generator, per_column)
         model, chunk_bytes = self.task.original, self.task.chunk_bytes
-        collect(model, layers, counted(), into=self.by_layer, rows=rows, chunk_bytes=chunk_bytes)
+        collect(model, layers, counted(), into=self.by_layer, rows=rows, chunk_bytes=chunk_bytes, said=said.append)
         self.samples += samples
+        return torch.cat(said) if said else torch.zeros(0, 0)
