@@ -116,6 +116,7 @@ CHANGED: Mapping[str, Mapping[str, str]] = {
     "unsc.report": {
         "unsc.cli.tables": "about_method about_metrics audit_table methods_table skipped_lines tuned_table",
     },
+    "unsc.watch": {"unsc.drift": "drift"},
 }
 """Modules that have lost names."""
 

@@ -27,7 +27,7 @@ from unsc.watch import divergences
 
 _KEPT = 0.95
 """Share of what lowers the forgotten log-odds that is kept."""
-_LEAST = 0.25
+_LEAST = 0.5
 """Of its way every layer keeps so much, so that what is forgotten is gone from all of them, not from the last ones."""
 _SAMPLES = 128
 """Of each side, that slopes are taken from."""

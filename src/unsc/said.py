@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from unsc import peers
+
 _MOST = 1024
 """Samples whose logits are kept."""
 
@@ -22,12 +24,13 @@ class Said:
     def keep(self, positions: Tensor, logits: Tensor) -> None:
         """Logits (n, classes) of the samples at `positions` (n,), as far as there is room for them.
 
-        If there are fewer, the others are with other ranks: then positions alone are kept, which are the same on all.
+        Of several ranks each has its own share of them, one perhaps all. Then positions alone are kept, so that every rank
+        asks the original for the same.
         """
         room = min(len(positions), _MOST - len(self))
         if room > 0:
             self._positions.append(positions[:room])
-        if room > 0 and len(logits) == len(positions):
+        if room > 0 and peers.count() == 1:
             self._logits.append(logits[:room])
 
     def first(self, count: int) -> tuple[Tensor, list[Tensor]]:
