@@ -24,8 +24,8 @@ class Said:
     def keep(self, positions: Tensor, logits: Tensor) -> None:
         """Logits (n, classes) of the samples at `positions` (n,), as far as there is room for them.
 
-        Of several ranks each has its own share of them, one perhaps all. Then positions alone are kept, so that every rank
-        asks the original for the same.
+        Of several ranks each has its own share of them, one perhaps all. Then positions alone are kept, so that every
+        rank asks the original for the same.
         """
         room = min(len(positions), _MOST - len(self))
         if room > 0:
