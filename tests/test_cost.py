@@ -70,3 +70,8 @@ def test_a_tensor_that_comes_and_goes_is_seen() -> None:
     with metered() as spent:
         pass
     assert (spent().peak_mib or 0) < 30
+
+
+@pytest.mark.parametrize(("cpu", "expected"), [(2.0, 2.0), (8.0, 5.0), (None, 5.0)])
+def test_time_at_work_is_neither_waiting_nor_counted_once_for_each_thread(cpu: float | None, expected: float) -> None:
+    assert Cost(seconds=5.0, peak_mib=None, cpu_seconds=cpu).at_work == expected

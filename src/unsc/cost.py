@@ -24,6 +24,11 @@ class Cost:
     cpu_seconds: float | None = None
     """Time that all threads of the process were at work; other work of the machine does not add to it."""
 
+    @property
+    def at_work(self) -> float:
+        """Seconds that do not grow with other work beside it: the clock's, or the processor's if those are fewer."""
+        return self.seconds if self.cpu_seconds is None else min(self.seconds, self.cpu_seconds)
+
 
 @contextmanager
 def metered() -> Generator[Callable[[], Cost], None, None]:

@@ -34,6 +34,7 @@ class Try:
     score: float
     """By the rule of `unsc.compare.scoring`; the highest is chosen."""
     seconds: float
+    """At work: other work on the machine does not use up the time for tuning."""
     diverged: str | None
 
 
@@ -156,5 +157,5 @@ def _former(method: Method, path: Path | None, budget: dict[str, Any]) -> list[T
 def _try(method: Method, problem: Problem, score: Score, settings: dict[str, Any]) -> Try:
     result = apply(method, problem, **settings)
     if result.model is None or result.diverged is not None:
-        return Try(settings, 0.0, 100.0, LOWEST, result.cost.seconds, result.diverged)
-    return Try(settings, *score.judged(working_copy(result.model)), result.cost.seconds, None)
+        return Try(settings, 0.0, 100.0, LOWEST, result.cost.at_work, result.diverged)
+    return Try(settings, *score.judged(working_copy(result.model)), result.cost.at_work, None)
