@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from unsc.bench.leaderboard import CRITERIA, Standing, page, standings, write_leaderboard
+from unsc.bench.leaderboard import CRITERIA, Board, Standing, boards, page, write_leaderboard
 from unsc.bench.outdated import outdated, said_of_versions
 from unsc.bench.results import Result
 
@@ -81,19 +82,27 @@ def test_reached_is_both_together(retain: float, forget: float, reached: bool) -
     assert Standing.of("svhn", [*BASE, made("unsc", retain, forget)]).reached("unsc") is reached
 
 
-def test_the_fullest_table_of_a_data_set_counts() -> None:
-    """Of equally full ones that of the longest training; results of other tables do not count."""
-    few = [made(m, 95, 0, data="svhn@paper", epochs=200) for m in ("original", "retrain", "unsc")]
-    assert [table.name for table in standings([*TABLE, *few])] == ["svhn"]
-    same = [made(result.method, 95, 0, data="svhn@paper", epochs=200) for result in TABLE]
-    assert [table.name for table in standings([*TABLE, *same])] == ["svhn@paper"]
+def test_each_preset_has_a_board_and_the_longest_training_comes_first() -> None:
+    """Data sets in the paper's order; results of other tables do not count."""
+    few = [made(m, 95, 0, data="svhn@long", epochs=10) for m in ("original", "retrain", "unsc")]
     other = [made(result.method, 95, 0, data="cifar-10") for result in TABLE]
-    assert [table.name for table in standings([*other, *TABLE])] == ["svhn", "cifar-10"]  # in the paper's order
+    aside = [replace(made("unsc", 95, 0, data="svhn@paper", epochs=200), table="ablation")]
+    found = boards([*other, *TABLE, *few, *aside])
+    assert [board.preset for board in found] == ["long", "cpu"]
+    assert [table.name for table in found[1].tables] == ["svhn", "cifar-10"]
+
+
+def test_methods_that_one_data_set_lacks_are_not_ranked() -> None:
+    """Without `delete` on CIFAR-10, `unsc` is second to the mask on SVHN too, and not third."""
+    less = [made(r.method, 95, 0, data="cifar-10") for r in TABLE if r.method not in ("delete", "ssd")]
+    (board,) = boards([*TABLE, *less])
+    assert [sorted(table.methods) for table in board.tables] == [["logit_mask", "scrub", "unsc"]] * 2
+    assert board.tables[0].ranks(CRITERIA["forgotten"]) == {"logit_mask": 1, "unsc": 2, "scrub": 3}
 
 
 def test_the_page_marks_controls_and_what_is_of_an_earlier_version() -> None:
     old = [made("unsc", 91, 0.4, version="0.2.0") if r.method == "unsc" else r for r in TABLE]
-    text = page([Standing.of("svhn", TABLE), Standing.of("cifar-10", old)])
+    text = page([Board("cpu", (Standing.of("svhn", TABLE), Standing.of("cifar-10", old)))])
     rows = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in text.splitlines() if line.startswith("|")}
     assert "*control:* logit_mask" in rows and "logit_mask" not in rows and "original" not in rows
     assert rows["unsc ‡"][0].strip() == "2 of 2" and rows["delete"][0].strip() == "2 of 2"

@@ -93,41 +93,57 @@ CRITERIA: dict[str, Callable[[Result, Result], float]] = {
 """What methods are ranked by: a number for a result and that of the retrained network, the lower the better."""
 
 
-def standings(found: Sequence[Result]) -> list[Standing]:
-    """One table 1 for each of the paper's data sets: that of the preset with most methods, then most epochs."""
-    chosen = []
-    for data in data_sets():
-        by_preset: dict[str, list[Result]] = {}
-        for result in found:
-            if result.table == "table1" and parse_name(result.data)[0] == data:
-                by_preset.setdefault(result.data, []).append(result)
-        if by_preset:
-            name = max(by_preset, key=lambda name: _size(by_preset[name]))
-            chosen.append(Standing.of(name, by_preset[name]))
-    return chosen
+@dataclass(frozen=True)
+class Board:
+    """The tables of one preset, each with the same methods, so that ranks mean the same in all of them."""
+
+    preset: str
+    tables: tuple[Standing, ...]
+
+    @classmethod
+    def of(cls, preset: str, found: Sequence[Result]) -> Board:
+        """Of the methods that every data set of the preset has, in the paper's order of data sets."""
+        by_data = {data: [r for r in found if parse_name(r.data)[0] == data] for data in data_sets()}
+        of_data = [results for results in by_data.values() if results]
+        common = set.intersection(*({result.method for result in results} for results in of_data))
+        kept = [[result for result in results if result.method in common] for results in of_data]
+        return cls(preset, tuple(Standing.of(results[0].data, results) for results in kept))
 
 
-def _size(found: Sequence[Result]) -> tuple[int, int]:
-    return len({result.method for result in found}), found[0].content["protocol"]["epochs"]
+def boards(found: Sequence[Result]) -> list[Board]:
+    """One for each preset that has a table 1, the one with most epochs first."""
+    by_preset: dict[str, list[Result]] = {}
+    for result in found:
+        if result.table == "table1" and parse_name(result.data)[0] in data_sets():
+            by_preset.setdefault(parse_name(result.data)[1] or "cpu", []).append(result)
+
+    def epochs(preset: str) -> int:
+        return max(result.content["protocol"]["epochs"] for result in by_preset[preset])
+
+    return [Board.of(preset, by_preset[preset]) for preset in sorted(by_preset, key=epochs, reverse=True)]
 
 
 def write_leaderboard(results: Path) -> list[Path]:
     """Write `docs/leaderboard.md` beside the folder of results; nothing without such a folder or without a table 1."""
-    docs, tables = results.parent / "docs", standings(list(read_results(results)))
-    if not docs.is_dir() or not tables:
+    docs, found = results.parent / "docs", boards(list(read_results(results)))
+    if not docs.is_dir() or not found:
         return []
     path = docs / "leaderboard.md"
-    text = page(tables)
+    text = page(found)
     write_whole(path, lambda p: p.write_text(text))
     return [path]
 
 
-def page(tables: Sequence[Standing]) -> str:
-    """The table of mean ranks, what it was made from, and how to read it."""
-    every = [result for table in tables for cells in table.cells.values() for result in cells.values()]
-    sources = [f"- {table.name}: {_source(table)}" for table in tables]
+def page(found: Sequence[Board]) -> str:
+    """A table of mean ranks for each preset, what it was made from, and how to read it."""
+    return "\n\n".join([_HEADER, *map(_section, found)]) + "\n"
+
+
+def _section(board: Board) -> str:
+    every = [result for table in board.tables for cells in table.cells.values() for result in cells.values()]
+    sources = [f"- {table.name}: {_source(table)}" for table in board.tables]
     remarks = f"{said_of_attacks(every)} {said_of_versions(every)}"
-    return "\n\n".join([_HEADER, _grid(tables).markdown(), "\n".join(sources), remarks]) + "\n"
+    return "\n\n".join([f"## Preset `{board.preset}`", _grid(board.tables).markdown(), "\n".join(sources), remarks])
 
 
 def _grid(tables: Sequence[Standing]) -> Grid:
@@ -173,5 +189,6 @@ retained test accuracy; accuracy on forgotten test samples; the distance of its 
 (mean of the Jensen-Shannon distances on forgotten and on retained samples); how far the paper's membership attack is
 from what it finds in the retrained network; and processor time. Equal numbers share a rank. *Reached*: on how many
 data sets it keeps at least the original's retained accuracy and recognises at most 0.5 % of what was to be forgotten.
-*All* is the mean of the five. The controls forget nothing: where one of them is ahead of a method, that number cannot
-tell forgetting from hiding ([evaluation](evaluation.md))."""
+*All* is the mean of the five. Each preset of [the paper's experiments](paper.md) has a table of its own, with the
+methods that were run on all of its data sets. The controls forget nothing: where one of them is ahead of a method, that
+number cannot tell forgetting from hiding ([evaluation](evaluation.md))."""
