@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from worker_tasks import lost, masked, semaphores, slow, squared
+from worker_tasks import lost, masked, semaphores, slow, squared, stopped_at_exit
 
 from unsc.errors import InvalidRequest
 from unsc.workers import Workers
@@ -82,6 +82,12 @@ def test_workers_do_not_hear_of_an_interrupt() -> None:
     with Workers(masked, 2) as workers:
         assert all(signal.SIGINT in found for _, found in workers.results([0, 1]))
     assert signal.SIGINT not in masked(0)
+
+
+def test_a_worker_that_is_stopped_while_it_ends_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with Workers(stopped_at_exit, 1) as workers:
+        list(workers.results([0]))
+    assert capfd.readouterr().err == ""
 
 
 @linux

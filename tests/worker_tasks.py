@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import time
@@ -22,6 +23,11 @@ def slow(path: Path) -> None:
         time.sleep(60)
     finally:
         path.unlink()
+
+
+def stopped_at_exit(_: int) -> None:
+    """A parent may stop a process that has already begun to end."""
+    atexit.register(os.kill, os.getpid(), signal.SIGTERM)
 
 
 def semaphores(_: int) -> list[str]:

@@ -102,6 +102,13 @@ def _work(do: Callable[[P], R], pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        _do_all(do, pipe)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends by itself: nothing raises while Python tidies up
+
+
+def _do_all(do: Callable[[P], R], pipe: Connection) -> None:
     while True:
         try:
             piece = pipe.recv()
