@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from unsc.bench.networks import NETWORKS, VGG11, AlexNet, AllCNN, ResNet18, ResNet20, network
+from unsc.bench.networks import NETWORKS, VGG11, AlexNet, AllCNN, DenseNet, ResNet18, ResNet20, ResNet56, network
 from unsc.errors import InvalidRequest
 
 
@@ -22,6 +22,8 @@ def weights(model: nn.Module) -> int:
         (ResNet18, 10, 11_173_962),
         (ResNet18, 100, 11_220_132),  # 90 more rows of 512 weights and a bias
         (ResNet20, 10, 269_722),
+        (ResNet56, 10, 853_018),
+        (DenseNet, 10, 769_162),
         (VGG11, 10, 9_231_114),
         # All-CNN-C as published has 1,369,738; batch norm adds two numbers for each channel.
         (AllCNN, 10, 1_369_738 + 2 * (3 * 96 + 5 * 192)),
@@ -54,6 +56,8 @@ def test_every_network_takes_width_channels_and_classes(name: str) -> None:
         ("vgg11", [32, 16, 8, 8, 4, 4, 2, 2]),
         ("allcnn", [32, 32, 16, 16, 16, 8, 8, 8]),
         ("resnet18", [32] * 5 + [16, 16, 16, 16, 16] + [8] * 5 + [4] * 5),
+        ("resnet56", [32] * 19 + [16] * 18 + [8] * 18),
+        ("densenet", [32] * 34 + [16] * 33 + [8] * 32),
     ],
 )
 def test_convolutions_see_the_published_resolutions(name: str, sizes: list[int]) -> None:
@@ -75,6 +79,23 @@ def test_all_cnn_ends_as_a_1x1_convolution_and_a_mean_would() -> None:
     published = nn.functional.conv2d(features, weight[:, :, None, None], bias).mean(dim=(2, 3))
     assert torch.allclose(model(x), published, atol=1e-5)
     assert (published < 0).any()
+
+
+def test_a_dense_layer_keeps_what_it_is_given_and_adds_its_growth() -> None:
+    """At width 0.25 the growth is 3 channels, and a block of (16 - 4) / 6 layers starts with twice as many."""
+    first, *layers = list(DenseNet(depth=16, width=0.25, stride=2).eval())[:3]
+    x = first(torch.randn(2, 3, 32, 32))
+    assert x.shape == (2, 6, 16, 16)
+    for layer in layers:
+        y = layer(x)
+        assert y.shape[1] == x.shape[1] + 3 and torch.equal(y[:, : x.shape[1]], x)
+        x = y
+
+
+@pytest.mark.parametrize("depth", [4, 9, 40 + 1])
+def test_a_depth_that_no_densenet_has_is_refused(depth: int) -> None:
+    with pytest.raises(InvalidRequest, match=f"10, 16, 22, ... layers, not {depth}"):
+        DenseNet(depth=depth)
 
 
 def test_dropout_is_an_option_of_alexnet() -> None:

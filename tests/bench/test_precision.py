@@ -72,12 +72,13 @@ def test_unknown_precisions_are_refused() -> None:
 
 
 def test_presets_say_which_precision_they_are_trained_in() -> None:
-    """Only `long` rounds, so that its networks are not mistaken for those of the others."""
+    """Only `long` and `deep` round, so that their networks are not mistaken for those of the others."""
     found = {(name, which, p.protocol.precision) for name, d in DATA.all().items() for which, p in d.presets.items()}
-    assert {precision for _, which, precision in found if which != "long"} == {"float32"}
-    assert {(name, precision) for name, which, precision in found if which == "long"} == {
-        ("cifar-10", "bfloat16"),
-        ("cifar-100", "bfloat16"),
-        ("fashion-mnist", "bfloat16"),
-        ("svhn", "bfloat16"),
+    assert {precision for _, which, precision in found if which not in ("long", "deep")} == {"float32"}
+    assert {one for one in found if one[1] in ("long", "deep")} == {
+        ("cifar-10", "deep", "bfloat16"),
+        ("cifar-10", "long", "bfloat16"),
+        ("cifar-100", "long", "bfloat16"),
+        ("fashion-mnist", "long", "bfloat16"),
+        ("svhn", "long", "bfloat16"),
     }

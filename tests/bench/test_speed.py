@@ -193,7 +193,7 @@ def test_rows_are_measured_once_and_can_be_read(tmp_path: Path) -> None:
 
 
 def test_rows_without_their_files_say_what_they_need(tmp_path: Path) -> None:
-    wanting = ["request-resnet20", "request-100", "step-alexnet", "fisher", "bases", "null-space"]
+    wanting = ["request-resnet20", "request-100", "request-densenet", "step-alexnet", "fisher", "bases", "null-space"]
     for name, became in run_speed(wanting, tmp_path, Place(tmp_path)):
         assert became.startswith("not measured: needs") and "give --" in became, name
     assert list(tmp_path.iterdir()) == []

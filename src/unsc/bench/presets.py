@@ -64,9 +64,11 @@ def cpu(
     return Preset(network, width, protocol, options)
 
 
-def long(network: str, *, epochs: int, augmentation: Augmentation = "none", width: float = 1.0) -> Preset:
+def long(
+    network: str, *, epochs: int, augmentation: Augmentation = "none", width: float = 1.0, **options: float
+) -> Preset:
     """`cpu` for longer, in bfloat16: close to the paper's accuracy within an hour of one thread."""
-    short = cpu(network, epochs=epochs, augmentation=augmentation, width=width)
+    short = cpu(network, epochs=epochs, augmentation=augmentation, width=width, **options)
     return replace(short, protocol=replace(short.protocol, precision="bfloat16"))
 
 

@@ -51,6 +51,8 @@ DATA.add(
             "paper": paper("allcnn", augmentation="crop-flip", width=0.5),
             "cpu": cpu("allcnn", augmentation="crop-flip", width=0.5, epochs=6),
             "long": long("allcnn", augmentation="crop-flip", width=0.5, epochs=20),
+            # Deep enough for layers that move together to show; 16x16 pixels inside take a quarter of the time.
+            "deep": long("densenet", augmentation="crop-flip", epochs=10, depth=58, stride=2),
         },
         forget=(3, 5, 4, 7, 2),
         paper_step={"lr": 0.04, "max_passes": 25},

@@ -2,9 +2,10 @@
 
 from unsc.bench.networks.alexnet import AlexNet
 from unsc.bench.networks.allcnn import AllCNN
+from unsc.bench.networks.densenet import DenseNet
 from unsc.bench.networks.digits import digits_cnn, digits_mlp
 from unsc.bench.networks.named import NETWORKS, network
-from unsc.bench.networks.resnet import ResNet18, ResNet20
+from unsc.bench.networks.resnet import ResNet18, ResNet20, ResNet56
 from unsc.bench.networks.vgg import VGG11
 
 __all__ = [
@@ -12,8 +13,10 @@ __all__ = [
     "VGG11",
     "AlexNet",
     "AllCNN",
+    "DenseNet",
     "ResNet18",
     "ResNet20",
+    "ResNet56",
     "digits_cnn",
     "digits_mlp",
     "network",

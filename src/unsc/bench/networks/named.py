@@ -10,8 +10,9 @@ from torch import nn
 
 from unsc.bench.networks.alexnet import AlexNet
 from unsc.bench.networks.allcnn import AllCNN
+from unsc.bench.networks.densenet import DenseNet
 from unsc.bench.networks.digits import digits_cnn
-from unsc.bench.networks.resnet import ResNet8, ResNet18, ResNet20
+from unsc.bench.networks.resnet import ResNet8, ResNet18, ResNet20, ResNet56
 from unsc.bench.networks.vgg import VGG11
 from unsc.errors import InvalidRequest, unknown
 from unsc.loading.code import import_callable
@@ -24,6 +25,8 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "resnet8": ResNet8,
     "resnet18": ResNet18,
     "resnet20": ResNet20,
+    "resnet56": ResNet56,
+    "densenet": DenseNet,
 }
 """Each takes `num_classes`, `channels` of the input and a `width` multiplier."""
 

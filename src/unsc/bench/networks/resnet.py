@@ -68,6 +68,12 @@ class ResNet8(ResNet20):
     blocks = 1
 
 
+class ResNet56(ResNet20):
+    """The same with 56 layers: nine blocks in each stage."""
+
+    blocks = 9
+
+
 class ResNet18(nn.Sequential):
     """ResNet-18 for 32x32 pictures: a 3x3 stem without pooling, then stages of 64, 128, 256 and 512 channels."""
 

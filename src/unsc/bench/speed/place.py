@@ -34,6 +34,8 @@ class Place:
     """Weights of a ResNet-20 for CIFAR-10: the public resnet20-12fca82f.th."""
     resnet18_100: Path | None = None
     """Weights of a ResNet-18 of width 0.25 with 100 outputs for CIFAR-100."""
+    densenet: Path | None = None
+    """Weights of a DenseNet-BC of 58 layers with a first stride of 2, for CIFAR-10."""
     alexnet: Path | None = None
     """Weights of the paper's AlexNet for FashionMNIST; without them it is trained for one epoch."""
     progress: Progress = quiet
@@ -44,7 +46,7 @@ class Place:
         return load(name, self.folder)
 
     def network(self, name: str) -> nn.Module:
-        """A trained network: `resnet20`, `resnet18-100` or `alexnet`, in evaluation mode."""
+        """A trained network: `resnet20`, `resnet18-100`, `densenet` or `alexnet`, in evaluation mode."""
         if name == "alexnet":
             return self._alexnet()
         path, model, what, option = {
@@ -54,6 +56,12 @@ class Place:
                 networks.ResNet18(100, width=0.25),
                 "a ResNet-18 of width 0.25 with 100 outputs",
                 "--cifar-100",
+            ),
+            "densenet": (
+                self.densenet,
+                networks.DenseNet(10, depth=58, stride=2),
+                "a DenseNet-BC of 58 layers with a first stride of 2",
+                "--densenet",
             ),
         }[name]
         if path is None:

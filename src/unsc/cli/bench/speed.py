@@ -20,6 +20,9 @@ def command(
     cifar_100: Annotated[
         Path | None, typer.Option(help="Weights of a ResNet-18 of width 0.25 with 100 outputs.")
     ] = None,
+    densenet: Annotated[
+        Path | None, typer.Option(help="Weights of a DenseNet-BC of 58 layers with a first stride of 2, for CIFAR-10.")
+    ] = None,
     alexnet: Annotated[
         Path | None, typer.Option(help="Weights of the AlexNet for FashionMNIST; else it is trained for one epoch.")
     ] = None,
@@ -36,7 +39,8 @@ def command(
 
     read_from(folder)
     named = os.environ.get("UNSC_DATA")
-    place = Place(out / "models", Path(named) if named else None, checkpoint, cifar_100, alexnet, bar)
+    files = Path(named) if named else None
+    place = Place(out / "models", files, checkpoint, cifar_100, densenet, alexnet, bar)
     console = Console()
     for name, became in run_speed(names or (), out, place, fresh=overwrite):
         console.print(f"{name}: {became}", highlight=False)

@@ -97,4 +97,5 @@ ROWS.add(
         epoch_batches=32,
     )
 )
+ROWS.add(WholeRequest("request-densenet", 1, network="densenet"))
 ROWS.add(WholeRequest("request-100", 2, network="resnet18-100", data="cifar-100", requests=_TENS, most=0.4))
