@@ -31,9 +31,10 @@ def drift(
     others some rows are drawn evenly, since a ratio of sums is steady early.
     """
     layers = tuple(layers)
-    before, after = Weights(original, layers), Weights(model, layers)
+    before = Weights(original, layers)
+    way = before.way_to(Weights(model, layers))
     with torch.no_grad():
-        weights = {x.name: (after.matrix(x) - before.matrix(x), before.matrix(x)) for x in layers}
+        weights = {name: (way[name], matrix) for name, matrix in before.matrices().items()}
     plain = [x for x in layers if not before.sharded and is_plain(original, x)]
     places = {x.uses[0].module: x for x in plain}
     own: dict[str, list[float]] = {}

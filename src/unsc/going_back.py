@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -34,25 +35,8 @@ _SAMPLES = 128
 _HALVINGS = 100
 
 
-@dataclass(frozen=True)
-class Way:
-    """From the original's weights to a network's, by layer."""
-
-    moved: Mapping[str, Tensor]
-    """Its matrix less that of the original."""
-
-    @classmethod
-    @torch.no_grad()
-    def of(cls, task: Task, model: nn.Module) -> Way:
-        before, after = Weights(task.original, task.layers), Weights(model, task.layers)
-        return cls({x.name: after.matrix(x) - before.matrix(x) for x in task.layers})
-
-    @torch.no_grad()
-    def go(self, task: Task, model: nn.Module, shares: Tensor) -> None:
-        """Go on by so much of it in each layer, (layers,), in place."""
-        weights = Weights(model, task.layers)
-        for x, share in zip(task.layers, shares.tolist(), strict=True):
-            weights.add(x, self.moved[x.name], share)
+Way: TypeAlias = Mapping[str, Tensor]
+"""From the original's weights to a network's, by layer: its matrix less that of the original."""
 
 
 def go_back(task: Task, model: nn.Module, retained: Batch, said: Tensor) -> None:
@@ -60,13 +44,16 @@ def go_back(task: Task, model: nn.Module, retained: Batch, said: Tensor) -> None
 
     `said` (n, classes) are the original's logits for `retained`, of which some are used.
     """
-    way, few = Way.of(task, model), torch.arange(min(_SAMPLES, len(retained)))
+    weights, few = Weights(model, task.layers), torch.arange(min(_SAMPLES, len(retained)))
+    way = Weights(task.original, task.layers).way_to(weights)
     costs = _slopes(task, model, way, retained[few], said[few.to(said.device)], _Retained(task))
     forgotten = task.samples.forget_fit
     some = torch.randperm(len(forgotten), generator=torch.Generator().manual_seed(task.seed))[:_SAMPLES]
     gains = -_slopes(task, model, way, forgotten[some], torch.zeros(len(some)), _LogOdds(task))
     if torch.isfinite(costs).all() and torch.isfinite(gains).all():
-        way.go(task, model, shares_kept(costs, gains, kept=_KEPT) - 1)
+        kept = shares_kept(costs, gains, kept=_KEPT)
+        for x, share in zip(task.layers, kept.tolist(), strict=True):
+            weights.add(x, way[x.name], share - 1)
 
 
 def shares_kept(costs: Tensor, gains: Tensor, *, kept: float, least: float = _LEAST) -> Tensor:
@@ -95,7 +82,7 @@ def _slopes(task: Task, model: nn.Module, way: Way, samples: HasSamples, wanted:
     own = samples[torch.arange(len(samples))[part]].for_model(model)
     with torch.enable_grad():
         _, gradients = forget_gradients(model, task.layers, own, wanted[part], loss)
-    along = {name: dot(g, way.moved[name]) for name, g in gradients.items()}
+    along = {name: dot(g, way[name]) for name, g in gradients.items()}
     total = Weights(model, task.layers).total(along)
     return torch.tensor([total[x.name] for x in task.layers], dtype=torch.float64)
 

@@ -63,6 +63,11 @@ class Weights:
         return {name: self.matrix(held.layer, tensors) for name, held in self._held.items()}
 
     @torch.no_grad()
+    def way_to(self, other: Weights) -> dict[str, Tensor]:
+        """How the matrix of each layer differs in another network that is held in the same way: its own less this."""
+        return {name: other.matrix(held.layer) - self.matrix(held.layer) for name, held in self._held.items()}
+
+    @torch.no_grad()
     def write(self, layer: Layer, matrix: Tensor) -> None:
         """The inverse of `matrix`: copy it into the parameters."""
         held = self._held[layer.name]

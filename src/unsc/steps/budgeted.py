@@ -265,8 +265,6 @@ class BudgetedStep(Step):
     def predicted_kl(self, original: nn.Module, edited: nn.Module) -> float:
         """To second order, by the derivatives of the original's retained predictions along the whole way, all layers
         together: how far it is from measured says how far the network is from what each step takes it for."""
-        before, after = Weights(original, self.layers), Weights(edited, self.layers)
-        with torch.no_grad():
-            way = {x.name: after.matrix(x) - before.matrix(x) for x in self.layers}
+        way = Weights(original, self.layers).way_to(Weights(edited, self.layers))
         found = effects(original, self.layers, way, [self.watch.another(0)], self.watch, seed=0)
         return 0.5 * found.sum(dim=1).square().sum().item()
