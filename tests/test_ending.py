@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -62,34 +62,31 @@ def test_a_network_whose_first_layer_moves_has_no_end() -> None:
     assert ending_of(model, find_layers(model).layers, photographs(2)) is None
 
 
-class ByItsValues(nn.Module):
+class InTwo(nn.Module):
+    """Two layers, and what becomes of the first one's output and the second."""
+
+    def __init__(self, ending: Callable[[nn.Module, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.first, self.second, self.ending = nn.Linear(4, 4), nn.Linear(4, 3), ending
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.ending(self.second, self.first(x))
+
+
+def by_its_values(second: nn.Module, h: Tensor) -> Tensor:
     """Decides by what it sees, so that no trace of it holds for other samples."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.first(x)
-        return self.second(h if h.sum() > 0 else -h)
+    return second(h if h.sum() > 0 else -h)
 
 
-class OfAllSamples(nn.Module):
+def of_all_samples(second: nn.Module, h: Tensor) -> Tensor:
     """Gives the end something that is not one thing for each sample."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.first(x)
-        return self.second(h) + h.mean(dim=0)[:3]
+    return second(h) + h.mean(dim=0)[:3]
 
 
-@pytest.mark.parametrize("model", [ByItsValues(), OfAllSamples()])
-def test_networks_that_cannot_be_cut_are_used_as_a_whole(model: nn.Module) -> None:
-    batch = Batch(torch.randn(5, 4), torch.zeros(5, dtype=torch.long))
-    assert ending_of(model.eval(), last(model, 1), batch) is None
+@pytest.mark.parametrize("ending", [by_its_values, of_all_samples])
+def test_networks_that_cannot_be_cut_are_used_as_a_whole(ending: Callable[[nn.Module, Tensor], Tensor]) -> None:
+    model, batch = InTwo(ending).eval(), Batch(torch.randn(5, 4), torch.zeros(5, dtype=torch.long))
+    assert ending_of(model, last(model, 1), batch) is None
 
 
 def test_where_the_logits_are_is_known_of_the_end_too() -> None:

@@ -83,17 +83,31 @@ def test_the_fit_changes_the_head_alone(
     assert [torch.equal(a, b) for a, b in both] == [True, True, False, False]
 
 
-def test_a_way_back_that_brings_the_class_back_is_not_taken(
-    model: nn.Module, points: TensorDataset, monkeypatch: pytest.MonkeyPatch
+def whole_way(task: Task, working: nn.Module, *_: object) -> None:
+    working.load_state_dict(task.original.state_dict())
+
+
+def all_that_stays_lower(rows: Tensor, wanted: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
+    kept = wanted.shape[1]
+    return torch.zeros(kept, rows.shape[1]), torch.full((kept,), -100.0)
+
+
+@pytest.mark.parametrize(
+    ("part", "ruinous", "left_out"),
+    [("go_back", whole_way, (repair, "go_back")), ("fitted", all_that_stays_lower, (run, "repair"))],
+)
+def test_what_would_bring_the_class_back_is_not_done(
+    model: nn.Module,
+    points: TensorDataset,
+    monkeypatch: pytest.MonkeyPatch,
+    part: str,
+    ruinous: Any,
+    left_out: tuple[Any, str],
 ) -> None:
-    """The layers are then where they were without it, bit for bit."""
-
-    def whole_way(task: Task, working: nn.Module, *_: object) -> None:
-        working.load_state_dict(task.original.state_dict())
-
-    monkeypatch.setattr(repair, "go_back", whole_way)
+    """Neither of a way back nor of a fit is anything left: layers are where they are without it, bit for bit."""
+    monkeypatch.setattr(repair, part, ruinous)
     with_it = forgotten(model, points)
-    monkeypatch.setattr(repair, "go_back", lambda *_: None)
+    monkeypatch.setattr(*left_out, lambda *_: None)
     without = forgotten(model, points)
     assert with_it.ok
     for a, b in zip(with_it.model.parameters(), without.model.parameters(), strict=True):
@@ -116,24 +130,6 @@ def test_the_original_is_not_asked_twice(
     monkeypatch.setattr(repair, "shared_logits", lambda *_: pytest.fail("these samples are known"))
     assert forgotten(model, points).ok
     torch.testing.assert_close(*found[0])
-
-
-def test_forgetting_is_not_given_up_for_it(
-    model: nn.Module, points: TensorDataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A change that would bring the class back is taken back, whole."""
-
-    def ruinous(rows: Tensor, wanted: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
-        kept = wanted.shape[1]
-        return torch.zeros(kept, rows.shape[1]), torch.full((kept,), -100.0)
-
-    monkeypatch.setattr(repair, "fitted", ruinous)
-    with_it = forgotten(model, points)
-    monkeypatch.setattr(run, "repair", lambda *_: None)
-    without = forgotten(model, points)
-    assert with_it.ok
-    for a, b in zip(with_it.model.parameters(), without.model.parameters(), strict=True):
-        assert torch.equal(a, b)
 
 
 def test_records_and_the_papers_step_are_left_alone(

@@ -60,7 +60,7 @@ def out(tmp_path: Path) -> Path:
 
 def test_accuracy_by_class_is_the_mean_of_the_files(out: Path) -> None:
     found = classes.measure(r for r in read_results(out) if r.table == "table1")
-    assert found["forgotten"] == [2] and found["trials"] == 2
+    assert found["forgotten"] == [2] and found["trials"] == {"original": 2, "retrained": 2, "UNSC, ours": 2}
     assert found["accuracy"] == {
         "original": {"0": 90.0, "1": 80.5, "2": 71.0},
         "retrained": {"0": 92.0, "1": 83.0, "2": 0.0},
@@ -68,6 +68,19 @@ def test_accuracy_by_class_is_the_mean_of_the_files(out: Path) -> None:
     }
     found = classes.measure(r for r in read_results(out) if r.table == "multiclass")
     assert found["accuracy"] == {"UNSC, ours": {"0": 99.0, "1": 3.0, "2": 4.0}} and found["forgotten"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("trials", "title"),
+    [
+        ((1, 1, 1), "one trial"),
+        ((3, 3, 3), "mean of 3 trials"),
+        ((3, 1, 3), "mean of 3 trials; retrained: one trial"),
+        ((1, 1, 3), "one trial; UNSC, ours: mean of 3 trials"),
+    ],
+)
+def test_the_title_names_methods_with_another_number_of_trials(trials: tuple[int, ...], title: str) -> None:
+    assert classes.title_of(dict(zip(("original", "retrained", "UNSC, ours"), trials, strict=True))) == title
 
 
 def test_the_attack_by_method_references_first_and_controls_last(out: Path) -> None:
@@ -81,7 +94,7 @@ def test_the_attack_by_method_references_first_and_controls_last(out: Path) -> N
 
 def test_many_classes_are_drawn_too(tmp_path: Path) -> None:
     row = {str(k): float(k) for k in range(100)}
-    content = {"forgotten": [5, 50], "trials": 1, "accuracy": {"original": row, "UNSC, ours": row}}
+    content = {"forgotten": [5, 50], "trials": {"original": 1}, "accuracy": {"original": row, "UNSC, ours": row}}
     classes.draw(json.loads(json.dumps(content)), tmp_path / "classes.png")
     assert (tmp_path / "classes.png").read_bytes().startswith(b"\x89PNG")
 

@@ -15,6 +15,7 @@ from unsc.collect import collect_moments
 from unsc.errors import InvalidData
 from unsc.layers import find_layers
 from unsc.moments import Moment
+from unsc.steps import curvature
 from unsc.steps.curvature import (
     LayerCurvature,
     RetainedCurvature,
@@ -219,3 +220,16 @@ def test_wide_layers_are_solved_on_the_rank_of_the_gradient() -> None:
     predicted = (gradient[0].double() * wanted).sum() * made.sensitivity
     charged = held_out.quadratic(wanted[None]).sum() / 100 * made.sensitivity**2
     assert made.sensitivity == pytest.approx(max(1.0, (charged / predicted).item()), rel=1e-4)
+
+
+@pytest.mark.parametrize(("decay", "taken"), [(0.95, 256), (1.0, 800)])
+def test_a_wide_layer_takes_few_eigenvectors_only_where_they_hold_the_energy(decay: float, taken: int) -> None:
+    """What they leave out is at most a hundredth; where all directions are alike, all are taken."""
+    generator = torch.Generator().manual_seed(0)
+    turned = torch.linalg.qr(torch.randn(800, 800, generator=generator, dtype=torch.float64))[0]
+    values = decay ** torch.arange(800, dtype=torch.float64)
+    moment = Moment.from_dense(((turned * values) @ turned.T)[None], 1600)
+    gradient = torch.randn(1, 3, 800, generator=generator)
+    found, _ = curvature.curvature_of(moment, moment, (1, 1), 1.0, gradient)
+    assert found.values.shape == (1, taken)
+    assert found.values.sum().item() >= 0.99 * values.sum().item()

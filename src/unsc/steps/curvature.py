@@ -34,6 +34,8 @@ _KIND, _FORMER_KIND = "retained_curvature", "retained_metric"
 _MANY, _LEADING = 1024, 512
 """Rows and columns beyond which a layer's curvature is that of its leading eigenvectors, and how many these are. In
 layers so wide the others hold a few thousandths of the rows' energy, and the damping speaks for them."""
+_SOME, _FIRST, _HELD = 768, 256, 0.99
+"""Rows and columns beyond which fewer are tried first, how many, and the share of the energy that makes them enough."""
 
 
 def _fewer_rows(gradient: Matrix) -> Tensor:
@@ -155,10 +157,19 @@ def curvature_of(
     fitted: Moment, held_out: Moment, samples: tuple[int, int], sensitivity: float, gradient: Matrix
 ) -> tuple[LayerCurvature, float]:
     """That of one layer, and what its first step buys for its held-out cost."""
-    wide = min(fitted.count, fitted.columns) > _MANY
-    values, vectors = fitted.leading(_LEADING) if wide else fitted.spectrum()
+    values, vectors = _eigenpairs(fitted)
     found = LayerCurvature((values / samples[0]).float(), vectors.float(), sensitivity, 0.0)
     return best_damping(found, gradient, held_out, samples[1])
+
+
+def _eigenpairs(moment: Moment) -> tuple[Tensor, Tensor]:
+    """As many eigenvalues (groups, m) and eigenvectors (groups, columns, m) as speak for a layer, the largest first."""
+    size = min(moment.count, moment.columns)
+    if size > _SOME:
+        found = moment.leading(_FIRST)
+        if found[0].sum() >= _HELD * moment.trace().sum():
+            return found
+    return moment.leading(_LEADING) if size > _MANY else moment.spectrum()
 
 
 def best_damping(

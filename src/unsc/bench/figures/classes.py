@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -25,14 +25,16 @@ _MANY = 20
 def measure(found: Iterable[Result]) -> Content:
     """Mean test accuracy in percent over the trials of one experiment, by network and class."""
     chosen = [result for result in found if result.method in NETWORKS and "retain_test_acc" in result.values]
-    accuracy = {}
+    accuracy, trials = {}, {}
     for method, title in NETWORKS.items():
-        rows = [_by_class(result) for result in chosen if result.method == method]
+        own = [result for result in chosen if result.method == method]
+        rows = [_by_class(result) for result in own]
         if rows:
+            trials[title] = len({result.trial for result in own})
             accuracy[title] = {k: fmean(row[k] for row in rows) for k in rows[0]}
     return {
         "forgotten": list(chosen[0].classes) if chosen else [],
-        "trials": len({result.trial for result in chosen}),
+        "trials": trials,
         "accuracy": accuracy,
     }
 
@@ -54,8 +56,18 @@ def draw(content: Content, path: Path) -> None:
     if max(map(len, accuracy.values())) > _MANY and NETWORKS["original"] in accuracy:
         _dots(accuracy, set(content["forgotten"]), path)
     else:
-        title = f"mean of {content['trials']} trials" if content["trials"] > 1 else "one trial"
-        class_accuracy(path, accuracy, forgotten=content["forgotten"], title=title)
+        class_accuracy(path, accuracy, forgotten=content["forgotten"], title=title_of(content["trials"]))
+
+
+def title_of(trials: Mapping[str, int]) -> str:
+    """What the bars are means of, by network; those whose number is not that of most are named."""
+    usual = max(trials.values(), key=list(trials.values()).count)
+    others = "".join(f"; {name}: {_in_words(n)}" for name, n in trials.items() if n != usual)
+    return _in_words(usual) + others
+
+
+def _in_words(trials: int) -> str:
+    return f"mean of {trials} trials" if trials > 1 else "one trial"
 
 
 def _dots(accuracy: dict[str, dict[int, float]], forgotten: set[int], path: Path) -> None:
