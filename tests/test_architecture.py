@@ -31,7 +31,7 @@ CORE = (
     ("verdict", "validation", "history", "loaders", "depth"),
     ("watch", "said", "task", "ending"),
     ("steps",),
-    ("loop", "measures", "outputs", "going_back", "repair", "drift"),
+    ("loop", "outputs", "balance", "measures", "going_back", "repair", "drift"),
     ("final",),
     ("options",),
     ("result", "promises", "reference", "beside", "ground"),

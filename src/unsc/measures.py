@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from unsc.balance import Reached
 from unsc.batches import join
 from unsc.duplicates import Copies
 from unsc.logits import accuracy
 from unsc.ranks import auc
-from unsc.targets import Scores, scores_of
+from unsc.targets import Scores
 from unsc.task import Task
 
 _HARM_ACC, _HARM_KL = 0.5, 0.01
@@ -79,11 +80,9 @@ def worth_it(task: Task, edited: nn.Module, reached: Scores, least_gain: float) 
     return lost <= _HARM_ACC and task.watch.kl(edited) <= _HARM_KL
 
 
-def measure_records(
-    task: Task, final: nn.Module, reached: Scores, copies: Copies, *, overlapping: int
-) -> RecordMetrics:
-    """What a final network says of records (`reached`), beside what the original said and beside validation samples."""
-    before, after = task.look(task.aims.scores), task.look(reached)
+def measure_records(task: Task, reached: Reached, copies: Copies, *, overlapping: int) -> RecordMetrics:
+    """What a final network says of records, beside what the original said and beside validation samples."""
+    before, after = task.look(task.aims.scores), task.look(reached.records)
     return RecordMetrics(
         targets=task.aims.rule.name,
         distance=after.distance,
@@ -91,14 +90,14 @@ def measure_records(
         acc=after.known.percent,
         acc_before=before.known.percent,
         copies=copies,
-        validation=_beside_unseen(task, final, reached, overlapping) if task.samples.validation else None,
+        validation=_beside_unseen(task, reached, overlapping) if task.samples.validation else None,
         distance_error=after.distances.std().item() / len(after) ** 0.5 if len(after) > 1 else None,
     )
 
 
-def _beside_unseen(task: Task, final: nn.Module, reached: Scores, overlapping: int) -> ValidationMetrics:
-    unseen = task.aims.unseen, scores_of(final, join(task.samples.validation))
-    own = task.aims.scores, reached
+def _beside_unseen(task: Task, reached: Reached, overlapping: int) -> ValidationMetrics:
+    unseen = task.aims.unseen, reached.unseen
+    own = task.aims.scores, reached.records
     acc_before, acc = (scores.accuracy() for scores in unseen)
     attack_before, attack = (_attack(*pair) for pair in zip(own, unseen, strict=True))
     return ValidationMetrics(len(unseen[0]), overlapping, acc, acc_before, attack, attack_before)

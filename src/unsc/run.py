@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from unsc.balance import Reached, balanced
 from unsc.batches import HasSamples
 from unsc.beside import with_others
 from unsc.datasets import check_map_style, read_labels, size_of
@@ -34,7 +35,7 @@ from unsc.result import Forgotten, RunMetrics
 from unsc.sharded import copied, is_sharded
 from unsc.steps import Guide, Step
 from unsc.steps.held import figures_of
-from unsc.targets import Scores, margins
+from unsc.targets import Scores, margins, scores_of_all
 from unsc.task import MOST_CHECKED_OF_CLASS, Samples, Task, draw_retained, read_forgotten, split_forgotten
 from unsc.verdict import Status, judge, judge_records, was_known
 from unsc.wrappers import unwrapped, without_wrappers
@@ -148,11 +149,12 @@ def carry_out(
     result = with_weights(inner, working, task.layers)
     final = ground.final(result, logits)
     given = head_inputs_of_final(task, final, head)
-    reached = scores_reached(task, final, given)
-    if request.kind == "records" and not worth_it(task, final, reached, options.least_gain):
+    said = Reached(scores_reached(task, final, given), scores_of_all(final, samples.validation))
+    said = balanced(task, result, final, head if options.step.settles else None, said)
+    if request.kind == "records" and not worth_it(task, final, said.records, options.least_gain):
         outcome, result = replace(outcome, stopped="undone"), with_weights(inner, working, ())
-        final, reached = task.original, task.aims.scores
-    metrics = _measure(ground, final, reached, given, outcome, step, guide, options.step.name, reference, began)
+        final, said = task.original, Reached(task.aims.scores, task.aims.unseen)
+    metrics = _measure(ground, final, said, given, outcome, step, guide, options.step.name, reference, began)
     past = _past(request, samples, metrics.status, options, first or _spread_margins(task.aims.unseen))
     lost = tuple(sorted({*request.gone, *gone_by([past])}))
     dropped = None
@@ -194,7 +196,7 @@ def _spread_margins(unseen: Scores) -> tuple[float, ...]:
 def _measure(
     ground: Ground,
     final: nn.Module,
-    reached: Scores,
+    reached: Reached,
     given: BeforeHead | None,
     outcome: Outcome,
     step: Step,
@@ -203,12 +205,12 @@ def _measure(
     reference: Reference,
     began: float,
 ) -> RunMetrics:
-    """What is known of the result, on the final weights, which say `reached` of the samples to check."""
+    """What is known of the result, on the final weights, which said what is `reached`."""
     task, request, rule, stopped = ground.task, ground.task.request, ground.task.aims.rule, outcome.stopped
     drifts, retained = measured_drift(task, final, step), len(task.watch.batches)
-    before, after = task.look(task.aims.scores), task.look(reached)
+    before, after = task.look(task.aims.scores), task.look(reached.records)
     if request.kind == "records":
-        records = measure_records(task, final, reached, reference.copies, overlapping=reference.validation.overlapping)
+        records = measure_records(task, reached, reference.copies, overlapping=reference.validation.overlapping)
         status = judge_records(rule, before, after, reference.copies.copied())
         said = promise_on_records(rule, step_name, status, stopped, records, retained=retained)
         note = note_on_records(stopped, records)

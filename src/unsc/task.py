@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from unsc.batches import Batch, HasSamples, join, pieces
+from unsc.batches import Batch, HasSamples, pieces
 from unsc.datasets import read, read_labels, size_of
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.layers import Layer
@@ -25,7 +25,18 @@ from unsc.looks import Look
 from unsc.on_demand import kept_or_read, picked, read_together
 from unsc.request import Request
 from unsc.said import Said
-from unsc.targets import NO_SCORES, Evidence, Goal, Readout, Scores, TargetRule, read_out, scores_of, views_of
+from unsc.targets import (
+    NO_SCORES,
+    Evidence,
+    Goal,
+    Readout,
+    Scores,
+    TargetRule,
+    read_out,
+    scores_of,
+    scores_of_all,
+    views_of,
+)
 from unsc.targets.when_needed import FitTargets
 from unsc.watch import Watch
 
@@ -175,7 +186,7 @@ def make_aims(
         trained, unseen, readout = views[1].scores, views[2].scores, read_out(*views)
         scores = views[0].scores.to(next(original.parameters()).device)
     elif samples.validation:
-        unseen = scores_of(original, join(samples.validation))
+        unseen = scores_of_all(original, samples.validation)
 
     def targets(scores: Scores) -> Tensor:
         evidence = evidence_of(request, scores, unseen, trained, readout)

@@ -41,6 +41,8 @@ class Effort:
     sensitivity_samples: int = 128
     rows_per_column: int | None = 16
     """Rows that a moment is made from, for each of its columns; None for all."""
+    check_rows_per_column: int | None = 16
+    """The same of the samples that the damping is chosen on."""
     improvement: float = 1.5
     """Times more forgetting for its cost that four times the samples must buy, for yet more to be taken; infinite if
     the first ones are all."""
@@ -48,10 +50,10 @@ class Effort:
 
 SPARING = Effort()
 """What an estimate needs."""
-BRIEF = Effort(sensitivity_samples=64, rows_per_column=8, improvement=math.inf)
+BRIEF = Effort(sensitivity_samples=64, rows_per_column=8, check_rows_per_column=2, improvement=math.inf)
 """What it needs for a run of few long steps, without a look at whether more would be better: what those steps cost is
 measured, and a better estimate saves none of them."""
-EVERYTHING = Effort(samples=1 << 62, check_samples=1 << 62, rows_per_column=None)
+EVERYTHING = Effort(samples=1 << 62, check_samples=1 << 62, rows_per_column=None, check_rows_per_column=None)
 """All samples of a task, and all of their rows."""
 _SENSITIVITY_BATCH = 16
 _FIT, _CHECK, _LABELS = range(3)
@@ -97,9 +99,9 @@ def estimate(
     generator = torch.Generator().manual_seed(task.seed)
     fit, held_out = task.samples.retain_fit, task.samples.retain_check[: -(-effort.check_samples // BATCH)]
     order = _Order(*in_turn(fit.positions, generator))
-    check = _Moments(task, effort, stream=_CHECK)
+    check = _Moments(task, effort.check_rows_per_column, stream=_CHECK)
     check.add(task.layers, peers.mine(enumerate(held_out)), sum(map(len, held_out)))
-    moments = _Moments(task, effort, stream=_FIT)
+    moments = _Moments(task, effort.rows_per_column, stream=_FIT)
     seen, goal = 0, min(effort.samples, len(order.labels))
     with progress("moments", goal) as advance:
         task.said.keep(order.positions[:goal], moments.add(task.layers, order.read(fit, seen, goal), goal, advance))
@@ -168,9 +170,9 @@ def _reseeding(
 class _Moments:
     """Moments by layer, to which samples are added; under several ranks, this rank's part of them."""
 
-    def __init__(self, task: Task, effort: Effort, *, stream: int) -> None:
+    def __init__(self, task: Task, rows_per_column: int | None, *, stream: int) -> None:
         """`stream` tells random numbers of one set of samples from those of another."""
-        self.task, self.effort, self.stream = task, effort, stream
+        self.task, self.rows_per_column, self.stream = task, rows_per_column, stream
         self.generator = torch.Generator()
         self.by_layer = {x.name: Moment(x.groups, x.columns) for x in task.layers}
         self.samples = 0
@@ -194,7 +196,7 @@ class _Moments:
                 for _ in range(len(batch)):
                     advance()
 
-        per_column = self.effort.rows_per_column
+        per_column = self.rows_per_column
         rows = None if per_column is None else RowBudget(samples, self.generator, per_column)
         model, chunk_bytes = self.task.original, self.task.chunk_bytes
         collect(model, layers, counted(), into=self.by_layer, rows=rows, chunk_bytes=chunk_bytes, said=said.append)

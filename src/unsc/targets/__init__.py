@@ -5,7 +5,7 @@ from unsc.targets.goal import Goal, Gone, Near, Unnoticed
 from unsc.targets.readout import Readout, read_out, views_of
 from unsc.targets.records import Away, Expected, Lowered, Relabel, Unseen
 from unsc.targets.rule import TARGETS, Evidence, TargetRule, Targets, as_rule, find_targets
-from unsc.targets.scores import NO_SCORES, Scores, margins, scores_of
+from unsc.targets.scores import NO_SCORES, Scores, margins, scores_of, scores_of_all
 
 __all__ = [
     "NO_SCORES",
@@ -34,5 +34,6 @@ __all__ = [
     "pseudo_labels",
     "read_out",
     "scores_of",
+    "scores_of_all",
     "views_of",
 ]

@@ -85,6 +85,7 @@ class Unseen(Expected):
     )
 
     reads_layers: ClassVar[bool] = True
+    keeps_balance: ClassVar[bool] = True
     moves: ClassVar[float] = 0.5
 
     spread: float = 0.5

@@ -61,6 +61,8 @@ class TargetRule(ABC):
     """Whether nobody can tell if its targets are right."""
     reads_layers: ClassVar[bool] = False
     """Whether it asks for a read-out of the network's layers."""
+    keeps_balance: ClassVar[bool] = False
+    """Whether unseen samples are to be given to each class as often as before."""
     moves: ClassVar[float] = 1.0
     """Share of the layers that move, from the last one back, unless the user names some."""
     each_alone: ClassVar[bool] = False

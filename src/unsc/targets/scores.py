@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from unsc.batches import HasSamples
+from unsc.batches import Batch, HasSamples
 from unsc.logits import shared_logits
 
 
@@ -40,6 +41,14 @@ def scores_of(model: nn.Module, samples: HasSamples) -> Scores:
 
 
 NO_SCORES = Scores(torch.empty(0, 0), torch.empty(0, dtype=torch.long))
+
+
+def scores_of_all(model: nn.Module, batches: Sequence[Batch]) -> Scores:
+    """What `model` says of the samples of several batches, without a copy that has all of them."""
+    if not batches:
+        return NO_SCORES
+    parts = [scores_of(model, batch) for batch in batches]
+    return Scores(torch.cat([x.logits for x in parts]), torch.cat([x.labels for x in parts]))
 
 
 def margins(scores: Scores) -> Tensor:
