@@ -145,3 +145,13 @@ def test_the_estimate_is_near(planned: Preparation, tmp_path: Path) -> None:
     store = planned.make(tmp_path / "store")
     size = sum(path.stat().st_size for path in store.folder.iterdir())
     assert 0.5 < size / estimate.bytes < 2 and estimate.seconds > 0 and estimate.samples <= 80
+
+
+def test_few_samples_of_many_classes_tell_how_layers_add_up(tmp_path: Path) -> None:
+    """A class has few samples to check where classes are many; what a request will cost is measured all the same."""
+    few = [i for i in range(len(DATA)) if i % 20 < 6]
+    weights, data = write_weights(tmp_path / "w.safetensors"), write_data(tmp_path / "data.npz", few)
+    store = plan_store("blobs:network", weights=weights, data=str(data), salt="salt").make(tmp_path / "store")
+    found = store.statistics.together
+    between = found.correlations - torch.eye(len(found.excess), dtype=torch.float64)
+    assert between.abs().max() > 0.01 and (found.excess != 1).all()

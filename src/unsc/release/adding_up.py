@@ -19,8 +19,6 @@ from unsc.watch import Watch
 
 _CLASSES = 3
 """First steps that are tried: those that would forget one class each."""
-_FEWEST = 8
-"""Samples that a class needs for that."""
 
 
 def measured_together(
@@ -28,14 +26,13 @@ def measured_together(
 ) -> Together:
     """The most that any layer cost beyond its prediction in some first steps, and how layers went together on average.
 
-    `samples` are training samples of several classes.
+    `samples` are training samples. The classes that most of them are of are tried; those of one class tell nothing.
     """
-    labels = samples.labels.cpu()
-    present, counts = labels.unique(return_counts=True)
-    classes = present[counts >= _FEWEST].tolist()[:_CLASSES]
-    found = [_first_step(model, layers, statistics, samples, Request.for_classes([k], num_classes)) for k in classes]
-    if not found or len(present) < 2:
+    present, counts = samples.labels.cpu().unique(return_counts=True)
+    if len(present) < 2:
         return statistics.together
+    classes = present[counts.argsort(descending=True, stable=True)].tolist()[:_CLASSES]
+    found = [_first_step(model, layers, statistics, samples, Request.for_classes([k], num_classes)) for k in classes]
     excess = torch.stack([one.excess for one in found]).amax(dim=0)
     return Together(excess, torch.stack([one.correlations for one in found]).mean(dim=0))
 

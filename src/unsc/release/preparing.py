@@ -44,7 +44,7 @@ FIT, CHECK, GRADIENTS, ROWS_PER_COLUMN = 4096, 1024, 512, 32
 _TIMED = 16
 """Samples that are timed for the estimate."""
 _LOOKED_AT = 512
-"""Samples to check that are kept in memory while a store is prepared."""
+"""Samples that are kept in memory while a store is prepared."""
 _USERS = ("user", "user_id")
 """Columns that say whose a sample is, unless the user names others."""
 _BYTES_OF_AN_ENTRY = 110
@@ -104,12 +104,12 @@ class Preparation:
 
     @cached_property
     def looked_at(self) -> Batch:
-        """Some samples to check, of all classes."""
-        chosen = [m for m in self.members if self.plan.role(m.id, m.label) == "check"]
-        chosen = sorted(chosen, key=lambda m: self.plan.uniform(m.id, "look"))[:_LOOKED_AT]
-        if not chosen:
+        """Some samples of all classes: those to check, and others where these are few."""
+        checked = {m.id for m in self.members if self.plan.role(m.id, m.label) == "check"}
+        if not checked:
             raise InvalidData(f"{self.data.spec} has {len(self.data)} samples, too few to check anything on; add some")
-        return read(self.source, [m.position for m in chosen])
+        order = sorted(self.members, key=lambda m: (m.id not in checked, self.plan.uniform(m.id, "look")))
+        return read(self.source, [m.position for m in order[:_LOOKED_AT]])
 
     @cached_property
     def sharing(self) -> Sharing:
