@@ -24,6 +24,7 @@ def command(
     from unsc.bench.claims import write_claims
     from unsc.bench.figures.shared.make import draw_all
     from unsc.bench.leaderboard import write_leaderboard
+    from unsc.bench.overview import write_overview
     from unsc.bench.records.run import write_page as write_records
     from unsc.bench.sequences.page import write_page as write_sequences
     from unsc.bench.speed.page import write_page as write_speed
@@ -37,6 +38,7 @@ def command(
         *draw_all(place),
         write_tables(place),
         *write_leaderboard(place),
+        *write_overview(place),
         *write_claims(place),
         *write_steps(place),
         *write_records(place),
