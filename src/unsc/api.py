@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -30,7 +29,7 @@ from unsc.reference import Reference, default_targets, look_around
 from unsc.request import Request
 from unsc.result import Forgotten
 from unsc.run import carry_out, run, split_for
-from unsc.start import starting_from
+from unsc.start import Start
 from unsc.steps import Guide, rule_for
 from unsc.steps.budgeted import BudgetedRule
 from unsc.steps.curvature import RetainedCurvature
@@ -79,26 +78,24 @@ def forget(
     A result that is not what was asked for says so (`result.ok`, `result.metrics.promise`) and warns; with `strict`
     it is an error.
     """
-    began = time.perf_counter()
     chosen = Options.from_keywords(options)
     shown = as_progress(progress)
-    model, lost, history = starting_from(model, gone, data=[dataset], label_key=chosen.label_key)
-    original = working_copy(model, logits=logits)
+    start = Start.of(model, gone, data=[dataset], label_key=chosen.label_key, logits=logits, progress=shown)
     words = {"classes": classes, "indices": indices, "new_labels": new_labels}
-    asked = Asked(model, original, words, lost)
+    asked = Asked(start.model, start.original, words, start.gone)
     with opened(dataset, asked, chosen, labels=labels, collate_fn=collate_fn, progress=shown) as training:
         source, every = training.source, training.labels
-        request = _without_deleted(training.request, history, every)
+        request = _without_deleted(training.request, start.history, every)
         positions = request.split(every, min_retained=chosen.min_retained)
         unseen = None
         if validation is not None:
-            unseen = as_source(validation, model, label_key=chosen.label_key, collate_fn=collate_fn)
-        request, reference = look_around(original, source, request, unseen, chosen, progress=shown)
+            unseen = as_source(validation, start.model, label_key=chosen.label_key, collate_fn=collate_fn)
+        request, reference = look_around(start.original, source, request, unseen, chosen, progress=shown)
         if reference.copies.included:
             positions = request.split(every, min_retained=chosen.min_retained)
         forgotten, retained = (Subset(source, part.tolist()) for part in positions)
         result = run(
-            model,
+            start,
             request,
             forgotten,
             retained,
@@ -106,11 +103,6 @@ def forget(
             forget_labels=every[positions.forget],
             retain_labels=every[positions.retain],
             reference=reference,
-            original=original,
-            history=history,
-            logits=logits,
-            began=began,
-            progress=shown,
         )
     return _told(result, strict)
 
@@ -138,41 +130,26 @@ def unlearn(
     network was not trained on, for records. `gone` and a former result in the model's place are as in `forget`.
     `logits` takes what the model returns and gives its logits, where it does not return them.
     """
-    began = time.perf_counter()
     known = guide if not isinstance(guide, Mapping) or isinstance(guide, NullSpaces) else NullSpaces(dict(guide))
     chosen = _options_under(known, options)
-    model, lost, history = starting_from(model, gone, data=[forgotten, retained], label_key=chosen.label_key)
-    named = None
-    if forget is not None:
-        named = numbered(forget, model=model, data=[forgotten, retained], label_key=chosen.label_key)
-    check = staying(batches_in(retained, "retained", model, chosen.label_key), lost)
-    whole = join(batches_in(forgotten, "forgotten", model, chosen.label_key))
-    original = working_copy(model, logits=logits)
-    count = count_classes(original, check[0])
-    request = request_for(named, count, lost)
-    peers.agree({"the model": digest_of(model), "what is to be forgotten": request, "the options": options})
+    about: dict[str, Any] = {"data": [forgotten, retained], "label_key": chosen.label_key}
+    start = Start.of(model, gone, **about, logits=logits, progress=as_progress(progress))
+    named = None if forget is None else numbered(forget, model=start.model, **about)
+    check = staying(batches_in(retained, "retained", start.model, chosen.label_key), start.gone)
+    whole = join(batches_in(forgotten, "forgotten", start.model, chosen.label_key))
+    count = count_classes(start.original, check[0])
+    request = request_for(named, count, start.gone)
+    peers.agree({"the model": digest_of(start.model), "what is to be forgotten": request, "the options": options})
     chosen.check_used(request.kind)
     if request.kind == "classes":
         check_parts(request.classes, whole, check)
     unseen: list[Batch] = []
     if validation is not None:
-        unseen = staying(batches_in(validation, "validation", model, chosen.label_key), lost, "validation")
+        unseen = staying(batches_in(validation, "validation", start.model, chosen.label_key), start.gone, "validation")
     reference = Reference(Validation(tuple(unseen)))
     completed = chosen.completed(len(whole), targets=default_targets(chosen, request, reference))
     samples = Samples(*split_for(request, whole, completed), RetainFit.none(), check, unseen)
-    result = carry_out(
-        model,
-        request,
-        samples,
-        completed,
-        partial(_at_hand, known),
-        reference=reference,
-        original=original,
-        history=history,
-        logits=logits,
-        began=began,
-        progress=as_progress(progress),
-    )
+    result = carry_out(start, request, samples, completed, partial(_at_hand, known), reference=reference)
     return _told(result, strict)
 
 

@@ -19,7 +19,6 @@ from unsc.dropped import DroppedOutputs
 from unsc.final import gone_mass, head_inputs_of_final, measured_drift, measured_kl, scores_reached
 from unsc.ground import Ground, prepare, with_weights
 from unsc.history import Past, first_margins, gone_by
-from unsc.logits import OfOutput
 from unsc.loop import Outcome, run_loop
 from unsc.measures import measure_records, worth_it
 from unsc.models import working_copy
@@ -33,6 +32,7 @@ from unsc.repair import repair
 from unsc.request import Request, check_enough
 from unsc.result import Forgotten, RunMetrics
 from unsc.sharded import copied, is_sharded
+from unsc.start import Start
 from unsc.steps import Guide, Step
 from unsc.steps.held import figures_of
 from unsc.targets import Scores, margins, scores_of_all
@@ -51,7 +51,7 @@ MakeGuide: TypeAlias = Callable[[Task], Guide]
 
 
 def run(
-    model: nn.Module,
+    start: Start,
     request: Request,
     forget: Dataset[Any],
     retain: Dataset[Any],
@@ -60,25 +60,17 @@ def run(
     forget_labels: Tensor | None = None,
     retain_labels: Tensor | None = None,
     reference: Reference = NO_REFERENCE,
-    original: nn.Module | None = None,
-    history: tuple[Past, ...] = (),
-    logits: OfOutput | None = None,
-    began: float | None = None,
-    progress: Progress = quiet,
 ) -> Forgotten:
     """Carry out a request whose forgotten and retained training samples are two map-style data sets.
 
     `forget_labels` and `retain_labels` (n,) spare reading the data sets to find them; `reference` is what is known of
-    records beyond themselves; `original` is a working copy of the model, if there is one already; `history` are the
-    requests before this one. `logits` takes what the model returns and gives its logits, where it does not return them.
-    Time counts from `began`, a reading of `time.perf_counter`, if part of the work was done before.
+    records beyond themselves.
     """
-    began = time.perf_counter() if began is None else began
     check_map_style(forget)
     check_map_style(retain)
     labels = retain_labels
     if labels is None:
-        labels = read_labels(retain, label_key=options.label_key, progress=progress)
+        labels = read_labels(retain, label_key=options.label_key, progress=start.progress)
     check_enough(labels, options.min_retained)
     options.check_used(request.kind)
     completed = options.completed(size_of(forget), targets=default_targets(options, request, reference))
@@ -94,19 +86,12 @@ def run(
     learned, held_out = split_for(request, forgotten, completed)
     samples = Samples(learned, held_out, fit, check, reference.validation.batches)
     samples = with_others(samples, forget, retain, completed)
-    return carry_out(
-        model,
-        request,
-        samples,
-        completed,
-        lambda task: completed.step.prepare(task, progress),
-        reference=reference,
-        original=original,
-        history=history,
-        logits=logits,
-        began=began,
-        progress=progress,
-    )
+    return carry_out(start, request, samples, completed, prepared(completed, start.progress), reference=reference)
+
+
+def prepared(options: CompletedOptions, progress: Progress = quiet) -> MakeGuide:
+    """The step rule's own guide of a task."""
+    return lambda task: options.step.prepare(task, progress)
 
 
 def _checked(request: Request) -> int:
@@ -121,40 +106,35 @@ def split_for(request: Request, forgotten: HasSamples, options: CompletedOptions
 
 
 def carry_out(
-    model: nn.Module,
+    start: Start,
     request: Request,
     samples: Samples,
     options: CompletedOptions,
     make_guide: MakeGuide,
     *,
     reference: Reference = NO_REFERENCE,
-    original: nn.Module | None = None,
-    history: tuple[Past, ...] = (),
-    logits: OfOutput | None = None,
-    began: float,
-    progress: Progress,
 ) -> Forgotten:
-    """Run the loop on a copy of the user's `model`, under a guide, and measure the result."""
-    original = _working(model, original, options, logits)
-    first = first_margins(history)
+    """Run the loop on a copy of the user's model, under a guide, and measure the result."""
+    model, original = start.model, _working(start, options)
+    first = first_margins(start.history)
     ground = prepare(original, request, samples, options, unseen_margins=first)
     task, head, samples = ground.task, ground.head, ground.task.samples
     guide = make_guide(task)
     guide.check(request, samples.forget_fit.labels)
     working = copied(task.original)
     step = options.step.start(working, task, guide)
-    outcome = run_loop(working, task, step, options.schedule(), progress=progress)
+    outcome = run_loop(working, task, step, options.schedule(), progress=start.progress)
     repair(task, working, head if options.step.settles else None, outcome.reached)
     inner, rewrap = without_wrappers(model) if is_sharded(original) else unwrapped(model)
     result = with_weights(inner, working, task.layers)
-    final = ground.final(result, logits)
+    final = ground.final(result, start.logits)
     given = head_inputs_of_final(task, final, head)
     said = Reached(scores_reached(task, final, given), scores_of_all(final, samples.validation))
     said = balanced(task, result, final, head if options.step.settles else None, said)
     if request.kind == "records" and not worth_it(task, final, said.records, options.least_gain):
         outcome, result = replace(outcome, stopped="undone"), with_weights(inner, working, ())
         final, said = task.original, Reached(task.aims.scores, task.aims.unseen)
-    metrics = _measure(ground, final, said, given, outcome, step, guide, options.step.name, reference, began)
+    metrics = _measure(ground, final, said, given, outcome, step, guide, options.step.name, reference, start.began)
     past = _past(request, samples, metrics.status, options, first or _spread_margins(task.aims.unseen))
     lost = tuple(sorted({*request.gone, *gone_by([past])}))
     dropped = None
@@ -165,17 +145,14 @@ def carry_out(
     elif head is not None and lost and samples.retain_check:
         before, most = given or BeforeHead.of(task, final, head.path), _SETTLED * options.stop_mass
         metrics = replace(metrics, settled_mass=settled(request, result, final, before, lost, most=most))
-    return Forgotten(rewrap(result), metrics, ground.frozen, options, request, guide, (*history, past), dropped)
+    return Forgotten(rewrap(result), metrics, ground.frozen, options, request, guide, (*start.history, past), dropped)
 
 
-def _working(
-    model: nn.Module, original: nn.Module | None, options: CompletedOptions, logits: OfOutput | None
-) -> nn.Module:
-    """The working copy that is there, or a new one; with whole weights, if steps cannot move shards."""
-    original = working_copy(model, logits=logits) if original is None else original
-    if is_sharded(original) and not options.step.in_shards:
-        return working_copy(unwrapped(model).inner, logits=logits)
-    return original
+def _working(start: Start, options: CompletedOptions) -> nn.Module:
+    """The working copy; with whole weights, if steps cannot move shards."""
+    if is_sharded(start.original) and not options.step.in_shards:
+        return working_copy(unwrapped(start.model).inner, logits=start.logits)
+    return start.original
 
 
 def _past(

@@ -1,37 +1,58 @@
-"""Where a request starts: from a network, or from the result of a former request, which knows what is gone."""
+"""Where a request starts: a network, or the result of a former request, and what the call brings along."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch import nn
 
 from unsc.history import Past
+from unsc.logits import OfOutput
+from unsc.models import working_copy
 from unsc.names import numbered
+from unsc.progress import Progress, quiet
 from unsc.result import Forgotten
 
 
-class Start(NamedTuple):
-    """A network, and what it has forgotten."""
+@dataclass(frozen=True)
+class Start:
+    """A network, what it has forgotten, and how it is to be run."""
 
     model: nn.Module
-    gone: tuple[int, ...]
+    """The user's, which is left as it is."""
+    original: nn.Module
+    """A working copy of it."""
+    gone: tuple[int, ...] = ()
     """Classes that it was made to forget before, ascending."""
-    history: tuple[Past, ...]
+    history: tuple[Past, ...] = ()
     """The requests that are known, oldest first."""
+    logits: OfOutput | None = None
+    """Takes what the model returns and gives its logits, where it does not return them."""
+    began: float = field(default_factory=time.perf_counter)
+    """When the call began, a reading of `time.perf_counter`."""
+    progress: Progress = quiet
 
-
-def starting_from(
-    former: nn.Module | Forgotten,
-    gone: Iterable[int | str] | int | str | None,
-    *,
-    data: Iterable[object] = (),
-    label_key: str | None = None,
-) -> Start:
-    """A network of which a user says what is `gone`, or a former result, which says so itself; or both."""
-    start = Start(former.model, former.gone, former.history) if isinstance(former, Forgotten) else Start(former, (), ())
-    if gone is None:
-        return start
-    said: list[Any] = numbered(gone, model=start.model, data=data, label_key=label_key)
-    return start._replace(gone=tuple(dict.fromkeys([*start.gone, *said])))
+    @classmethod
+    def of(
+        cls,
+        former: nn.Module | Forgotten,
+        gone: Iterable[int | str] | int | str | None = None,
+        *,
+        data: Iterable[object] = (),
+        label_key: str | None = None,
+        logits: OfOutput | None = None,
+        progress: Progress = quiet,
+    ) -> Start:
+        """A network of which a user says what is `gone`, or a former result, which says so itself; or both."""
+        began = time.perf_counter()
+        if isinstance(former, Forgotten):
+            model, lost, history = former.model, former.gone, former.history
+        else:
+            model, lost, history = former, (), ()
+        if gone is not None:
+            said: list[Any] = numbered(gone, model=model, data=data, label_key=label_key)
+            lost = tuple(dict.fromkeys([*lost, *said]))
+        return cls(model, working_copy(model, logits=logits), lost, history, logits, began, progress)

@@ -12,6 +12,7 @@ from unsc.options import Options
 from unsc.reference import NO_REFERENCE, Reference
 from unsc.result import Forgotten
 from unsc.run import run
+from unsc.start import Start
 from unsc.validation import read_validation
 
 
@@ -58,13 +59,12 @@ def carried_out(problem: Problem, **options: Any) -> Forgotten:
     kept = {} if problem.classes else {"least_gain": 0.0}
     chosen = Options.from_keywords({**options, **kept, "seed": problem.seed})
     return run(
-        problem.model,
+        Start.of(problem.model, progress=problem.progress),
         problem.request,
         problem.forget,
         problem.retain,
         chosen,
         reference=NO_REFERENCE if problem.classes else _reference(problem),
-        progress=problem.progress,
     )
 
 

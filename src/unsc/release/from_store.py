@@ -16,7 +16,7 @@ from unsc.errors import GuessedTargetsWarning, InvalidData, InvalidRequest, list
 from unsc.loading.code import is_import_path
 from unsc.loading.data import LoadedData
 from unsc.loading.models import LoadedModel, load_model
-from unsc.models import editable_layers, working_copy
+from unsc.models import editable_layers
 from unsc.options import CompletedOptions, Options
 from unsc.progress import Progress, quiet
 from unsc.reference import Reference, default_targets
@@ -30,7 +30,8 @@ from unsc.release.shares import Sharing
 from unsc.release.statistics import Statistics
 from unsc.release.store import Contents, Store
 from unsc.request import Request
-from unsc.run import carry_out, split_for
+from unsc.run import carry_out, prepared, split_for
+from unsc.start import Start
 from unsc.steps.budgeted import BudgetedRule
 from unsc.storage.hashes import sha256_of_weights
 from unsc.task import RetainFit, Samples
@@ -67,26 +68,17 @@ class FromStore:
         manifest = store.manifest
         network = self._network(manifest, parent)
         at_hand = self._at_hand(network, store, resolved, chosen.seed)
-        original = working_copy(network.model)
+        start = replace(Start.of(network.model, progress=self.progress), began=began)
         forgotten = at_hand.forgotten
-        share = _sharing(original, store.statistics, forgotten).of(forgotten.source, forgotten.members)
+        share = _sharing(start.original, store.statistics, forgotten).of(forgotten.source, forgotten.members)
         statistics = store.statistics.without(share)
         request = _request(resolved, manifest)
         whole = forgotten.read()
         options = _completed(chosen, statistics, request, at_hand, len(whole))
         samples = _samples(request, whole, at_hand, options)
-        result = carry_out(
-            network.model,
-            request,
-            samples,
-            options,
-            lambda task: options.step.prepare(task, self.progress),
-            reference=_reference(at_hand),
-            original=original,
-            began=began,
-            progress=self.progress,
-        )
-        carried = Carried(manifest, resolved, at_hand, samples, whole, original, result)
+        guide = prepared(options, self.progress)
+        result = carry_out(start, request, samples, options, guide, reference=_reference(at_hand))
+        carried = Carried(manifest, resolved, at_hand, samples, whole, start.original, result)
         return self._made(store, network, statistics, carried)
 
     def _network(self, manifest: Manifest, parent: Path | None) -> LoadedModel:
