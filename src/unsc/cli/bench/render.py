@@ -22,6 +22,7 @@ def command(
 ) -> None:
     """Make the tables and figures from the result files alone."""
     from unsc.bench.claims import write_claims
+    from unsc.bench.figure_claims import write_figure_claims
     from unsc.bench.figures.shared.make import draw_all
     from unsc.bench.leaderboard import write_leaderboard
     from unsc.bench.overview import write_overview
@@ -40,6 +41,7 @@ def command(
         *write_leaderboard(place),
         *write_overview(place),
         *write_claims(place),
+        *write_figure_claims(place),
         *write_steps(place),
         *write_records(place),
         *write_sequences(place),
