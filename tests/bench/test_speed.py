@@ -28,6 +28,7 @@ from unsc.bench.speed.rows.growth import Growth, Shape, exponent
 from unsc.bench.speed.rows.imagenet import LargeNetwork
 from unsc.bench.speed.rows.memory import PeakMemory
 from unsc.bench.speed.rows.null_space import ManyClasses
+from unsc.bench.speed.rows.ranks import SharedOut
 from unsc.bench.speed.rows.request import WholeRequest
 from unsc.bench.speed.rows.step import OneStep
 from unsc.bench.speed.run import measured, read_rows, run_speed
@@ -150,6 +151,13 @@ def test_rows_that_need_no_files(row: Row, units: list[str], monkeypatch: pytest
     json.dumps([asdict(line) for line in found])
 
 
+def test_a_request_over_processes(digits: Split, digits_model: nn.Module) -> None:
+    line = SharedOut("x", 8, requests=((3,),)).line(digits_model, digits.train)
+    ((alone, shared),) = line.noted["alone_and_shared"]
+    assert line.values == (shared["seconds"] / alone["seconds"],)
+    assert alone["status"] == shared["status"] == "forgotten"
+
+
 def test_growth_and_its_exponents() -> None:
     assert exponent([1, 10, 100], [3.0, 30.0, 300.0]) == pytest.approx(1)
     assert exponent([2, 4, 8], [5.0, 5.0, 5.0]) == pytest.approx(0)
@@ -193,7 +201,16 @@ def test_rows_are_measured_once_and_can_be_read(tmp_path: Path) -> None:
 
 
 def test_rows_without_their_files_say_what_they_need(tmp_path: Path) -> None:
-    wanting = ["request-resnet20", "request-100", "request-densenet", "step-alexnet", "fisher", "bases", "null-space"]
+    wanting = [
+        "request-resnet20",
+        "request-100",
+        "request-densenet",
+        "step-alexnet",
+        "fisher",
+        "bases",
+        "null-space",
+        "ranks",
+    ]
     for name, became in run_speed(wanting, tmp_path, Place(tmp_path)):
         assert became.startswith("not measured: needs") and "give --" in became, name
     assert list(tmp_path.iterdir()) == []
