@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @method(
     needs=("forget", "retain"),
-    search={"lr": Range(3e-4, 1e-2, log=True), "epochs": Range(2, 10), "max_epochs": Range(1, 5)},
+    search={"lr": Range(1e-5, 1e-2, log=True), "epochs": Range(2, 10), "max_epochs": Range(1, 5)},
 )
 def scrub(
     problem: Problem,
