@@ -6,6 +6,7 @@ find. How far off they can be is known from what is left over, so that the answe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -13,14 +14,17 @@ from torch import Tensor
 
 _BLOCK, _WIDE_BLOCK, _WIDE = 8, 32, 1024
 """Vectors that are multiplied at once; more where the matrix is so large that reading it takes longer than that."""
-_TOLERANCE = 1e-5
-"""The sine of the angle between what is found and what was to be found, at most."""
+_TOLERANCE = 1e-6
+"""The sine of the angle between what is found and what was to be found, as one more block would show it."""
 _MOST = 0.5
 """Of a matrix's dimensions, how many the space may take: beyond that a full decomposition takes less time."""
-_LATER = 1.15
-"""How many times wider a space is looked at again: to look takes as long as to widen it by a few blocks."""
-_SOONEST = 2.4
-"""And how many times wider than there are vectors to find: sooner they have not been near enough."""
+_SOONEST = {_BLOCK: 2.0, _WIDE_BLOCK: 2.5}
+"""How many times wider than there are vectors to find a space is, by its block, before it is near enough."""
+_LATER, _EACH = 1.15, math.exp(-2)
+"""How many times wider a space is looked at again if nothing is near, as to look takes as long as to widen it by a few
+blocks; and what else a block multiplies the angle by, as far as one knows beforehand."""
+_FEW_ROWS = 512
+"""Rows whose products with each other take less time than those of a whole space with the rows."""
 
 
 def holding(matrix: Tensor, energy: float) -> tuple[Tensor, Tensor] | None:
@@ -35,8 +39,10 @@ def holding(matrix: Tensor, energy: float) -> tuple[Tensor, Tensor] | None:
 def holding_of_rows(rows: Tensor, energy: float) -> tuple[Tensor, Tensor] | None:
     """The same of the products of rows (n, columns) with each other, `rows @ rows.T`.
 
-    They are not made: with no more columns in the space than half of n, two products by the rows take less time.
+    Of many rows they are not made: two products of each block by the rows take less time.
     """
+    if len(rows) <= _FEW_ROWS:
+        return holding(rows @ rows.mT, energy)
     return _found(lambda some: some @ rows @ rows.mT, rows.new_empty(0, len(rows)), energy * float(rows.square().sum()))
 
 
@@ -57,28 +63,38 @@ def _found(apply: Callable[[Tensor], Tensor], like: Tensor, wanted: float) -> tu
         inside[:k, last] = inside[last, :k].mT
         further, over = torch.linalg.qr((left - inside[last, :k] @ known).mT)
         # Rounding leaves a part of the space in it, much of it where there is little else.
-        further -= known.mT @ (known @ further)
-        space[k : k + block] = torch.linalg.qr(further)[0].mT
+        further = further.mT.contiguous()
+        further -= (further @ known.mT) @ known
+        space[k : k + block] = torch.linalg.qr(further.mT)[0].mT
         if k >= next_look and float(inside[:k, :k].trace()) >= wanted:
-            rank, found = _settled(inside[:k, :k], over, wanted)
-            if found is not None:
-                return found[0], (found[1].mT @ known).mT
-            next_look = max(_LATER * k, _SOONEST * rank)
+            values, turns = torch.linalg.eigh(inside[:k, :k])
+            values, turns = values.flip(0), turns.flip(1)
+            rank = int((values.cumsum(dim=0) < wanted).sum()) + 1
+            angle = _angle(values, over @ turns[-block:], inside[last, last], rank)
+            if angle <= _TOLERANCE:
+                return values[:rank], (turns[:, :rank].mT @ known).mT
+            wider = block * math.log(_TOLERANCE / angle, _EACH) if angle < 1 else (_LATER - 1) * k
+            next_look = max(k + wider, _SOONEST[block] * rank)
             if next_look > most:
                 return None
     return None
 
 
-def _settled(inside: Tensor, over: Tensor, wanted: float) -> tuple[int, tuple[Tensor, Tensor] | None]:
-    """How many vectors there are, as far as one can see; and if they are near enough their values (r,), and which
-    combinations (k, r) of the space they are.
+def _angle(values: Tensor, out: Tensor, beyond: Tensor, rank: int) -> float:
+    """About the sine by which the leading `rank` vectors will turn once the next block is in the space, or above.
 
-    `inside` (k, k) is the matrix within the space and `over` (block, block) what leads from its last vectors out of it.
+    `values` (k,) descend, `out` (block, k) is how each of their vectors leads into that block, and `beyond`
+    (block, block) is what the matrix does within the last block, which is about what it does within the next. A vector
+    turns by `out` over the difference of its value from those beyond. Through the next block it also
+    turns towards the vectors that are left out, whose values are nearer: that is the product of two small numbers over
+    a difference. `out` itself over the smallest difference would be hundreds of times more than what they turn by.
     """
-    values, turns = torch.linalg.eigh(inside)
-    values, turns = values.flip(0), turns.flip(1)
-    r = int((values.cumsum(dim=0) < wanted).sum()) + 1
-    if r >= len(values):
-        return r, None
-    out = torch.linalg.matrix_norm(over @ turns[-len(over) :, :r], ord=2)
-    return r, (values[:r], turns[:, :r]) if out <= _TOLERANCE * (values[r - 1] - values[r]) else None
+    if rank >= len(values):
+        return math.inf
+    there, turns = torch.linalg.eigh(beyond)
+    if there[-1] >= values[rank - 1]:
+        return math.inf
+    out = turns.mT @ out
+    beside = out[:, :rank] / (values[:rank] - there[:, None])
+    gaps = (values[:rank] - values[rank:, None]).clamp(min=torch.finfo(values.dtype).tiny)
+    return float(torch.cat([beside, out[:, rank:].mT @ beside / gaps]).norm())
