@@ -29,9 +29,9 @@ from unsc.targets import (
     NO_SCORES,
     Evidence,
     Goal,
-    Readout,
     Scores,
     TargetRule,
+    fitting_labels,
     read_out,
     scores_of,
     scores_of_all,
@@ -180,18 +180,22 @@ def make_aims(
 
     `unseen_margins` are those by the first network of a sequence of requests.
     """
-    unseen, trained, readout, scores = NO_SCORES, NO_SCORES, None, None
+    evidence, scores = Evidence(NO_SCORES, torch.empty(0), unseen_margins=torch.tensor(unseen_margins)), None
     if samples.validation and rule.reads_layers and (samples.trained is None or samples.trained):
         views = [views_of(original, batches) for batches in _to_read(samples)]
-        trained, unseen, readout = views[1].scores, views[2].scores, read_out(*views)
+        evidence = replace(evidence, trained=views[1].scores, unseen=views[2].scores, readout=read_out(*views))
         scores = views[0].scores.to(next(original.parameters()).device)
     elif samples.validation:
-        unseen = scores_of_all(original, samples.validation)
+        evidence = replace(evidence, unseen=scores_of_all(original, samples.validation))
+    if rule.reads_labels and samples.retain_check:
+        own, others = (views_of(original, batches) for batches in _with_labels(samples))
+        evidence = replace(evidence, label_scores=fitting_labels(own, others))
+    new_labels = torch.tensor(request.new_labels, dtype=torch.long)
 
     def targets(scores: Scores) -> Tensor:
-        evidence = evidence_of(request, scores, unseen, trained, readout)
-        made = rule.make(replace(evidence, unseen_margins=torch.tensor(unseen_margins)))
-        return without(made, request.gone)
+        removed, device = request.removed(scores.labels), scores.labels.device
+        own = replace(evidence, forgotten=scores, removed=removed, new_labels=new_labels.to(device))
+        return without(rule.make(own), request.gone)
 
     def made(positions: Tensor) -> Tensor:
         logits = shared_logits(original, samples.forget_fit, positions)
@@ -202,13 +206,13 @@ def make_aims(
     check = targets(scores)
     if samples.beside:
         stays = F.one_hot(samples.forget_fit.labels[-samples.beside :], check.shape[1]).to(check)
-        return Aims(FitTargets.ready(torch.cat([check, stays])), check, goal, rule, scores, unseen)
+        return Aims(FitTargets.ready(torch.cat([check, stays])), check, goal, rule, scores, evidence.unseen)
     if samples.forget_check is samples.forget_fit:
-        return Aims(FitTargets.ready(check), check, goal, rule, scores, unseen)
+        return Aims(FitTargets.ready(check), check, goal, rule, scores, evidence.unseen)
     if rule.each_alone:
-        return Aims(FitTargets(len(samples.forget_fit), made), check, goal, rule, scores, unseen)
+        return Aims(FitTargets(len(samples.forget_fit), made), check, goal, rule, scores, evidence.unseen)
     ready = FitTargets.ready(targets(scores_of(original, samples.forget_fit)))
-    return Aims(ready, check, goal, rule, scores, unseen)
+    return Aims(ready, check, goal, rule, scores, evidence.unseen)
 
 
 def without(targets: Tensor, classes: Sequence[int]) -> Tensor:
@@ -225,16 +229,10 @@ def _to_read(samples: Samples) -> tuple[list[Batch], Sequence[Batch], Sequence[B
     return list(pieces(samples.forget_fit)), trained, samples.validation
 
 
-def evidence_of(
-    request: Request,
-    scores: Scores,
-    unseen: Scores = NO_SCORES,
-    trained: Scores = NO_SCORES,
-    readout: Readout | None = None,
-) -> Evidence:
-    """What targets are made from, of a network's `scores` for forgotten samples and for others."""
-    new_labels = torch.tensor(request.new_labels, dtype=torch.long, device=scores.labels.device)
-    return Evidence(scores, request.removed(scores.labels), trained, unseen, readout, new_labels)
+def _with_labels(samples: Samples) -> tuple[list[Batch], list[Batch]]:
+    """Records, and other training samples, whose labels are right."""
+    some = samples.retain_fit.draw(_MOST_CHECKED, BATCH, torch.Generator().manual_seed(0))
+    return list(pieces(samples.forget_check)), [*samples.retain_check, *some]
 
 
 def draw_retained(
