@@ -143,6 +143,8 @@ class Aims:
     """What the original network says of `Samples.forget_check`."""
     unseen: Scores
     """What it says of `Samples.validation`."""
+    retained: Tensor | None = None
+    """What it says of `Samples.retain_check`, (n, classes), if that was asked."""
 
 
 @dataclass(frozen=True)
@@ -176,11 +178,9 @@ def make_aims(
     unseen_margins: Sequence[float] = (),
     stop_mass: float = 0.01,
 ) -> Aims:
-    """What a rule for targets makes of the original network's predictions.
-
-    `unseen_margins` are those by the first network of a sequence of requests.
-    """
-    evidence, scores = Evidence(NO_SCORES, torch.empty(0), unseen_margins=torch.tensor(unseen_margins)), None
+    """What a rule makes of the original's predictions; `unseen_margins` are by the first network of a sequence."""
+    new_labels, first = torch.tensor(request.new_labels, dtype=torch.long), torch.tensor(unseen_margins)
+    evidence, scores = Evidence(NO_SCORES, torch.empty(0), unseen_margins=first), None
     if samples.validation and rule.reads_layers and (samples.trained is None or samples.trained):
         views = [views_of(original, batches) for batches in _to_read(samples)]
         evidence = replace(evidence, trained=views[1].scores, unseen=views[2].scores, readout=read_out(*views))
@@ -190,11 +190,10 @@ def make_aims(
     if rule.reads_labels and samples.retain_check:
         own, others = (views_of(original, batches) for batches in _with_labels(samples))
         evidence = replace(evidence, label_scores=fitting_labels(own, others))
-    new_labels = torch.tensor(request.new_labels, dtype=torch.long)
 
     def targets(scores: Scores) -> Tensor:
-        removed, device = request.removed(scores.labels), scores.labels.device
-        own = replace(evidence, forgotten=scores, removed=removed, new_labels=new_labels.to(device))
+        removed = request.removed(scores.labels)
+        own = replace(evidence, forgotten=scores, removed=removed, new_labels=new_labels.to(removed.device))
         return without(rule.make(own), request.gone)
 
     def made(positions: Tensor) -> Tensor:
@@ -206,13 +205,15 @@ def make_aims(
     check = targets(scores)
     if samples.beside:
         stays = F.one_hot(samples.forget_fit.labels[-samples.beside :], check.shape[1]).to(check)
-        return Aims(FitTargets.ready(torch.cat([check, stays])), check, goal, rule, scores, evidence.unseen)
-    if samples.forget_check is samples.forget_fit:
-        return Aims(FitTargets.ready(check), check, goal, rule, scores, evidence.unseen)
-    if rule.each_alone:
-        return Aims(FitTargets(len(samples.forget_fit), made), check, goal, rule, scores, evidence.unseen)
-    ready = FitTargets.ready(targets(scores_of(original, samples.forget_fit)))
-    return Aims(ready, check, goal, rule, scores, evidence.unseen)
+        fit = FitTargets.ready(torch.cat([check, stays]))
+    elif samples.forget_check is samples.forget_fit:
+        fit = FitTargets.ready(check)
+    elif rule.each_alone:
+        fit = FitTargets(len(samples.forget_fit), made)
+    else:
+        fit = FitTargets.ready(targets(scores_of(original, samples.forget_fit)))
+    retained = evidence.trained.logits if samples.trained is None and len(evidence.trained) else None
+    return Aims(fit, check, goal, rule, scores, evidence.unseen, retained)
 
 
 def without(targets: Tensor, classes: Sequence[int]) -> Tensor:
