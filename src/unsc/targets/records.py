@@ -222,6 +222,7 @@ class Away(PseudoLabels):
 
     name: ClassVar[Targets] = "away"
     serves: ClassVar[tuple[Kind, ...]] = ("records",)
+    does: ClassVar[str] = "was moved away from its own label, to what fits it best beside that"
     reads_labels: ClassVar[bool] = True
     beside: ClassVar[int] = _BESIDE
     past: ClassVar[float] = 0.0
