@@ -87,6 +87,12 @@ def test_unusable_data_is_refused_with_its_reason(collated: Any, label_key: str 
     assert all(word in str(caught.value) for word in named)
 
 
+def test_large_numbers_are_inputs() -> None:
+    """Though their sum is infinite."""
+    large = torch.full((4, 3), 3e38)
+    assert torch.equal(as_batch((large, Y)).inputs, large)
+
+
 def test_token_numbers_are_inputs() -> None:
     """Token numbers are accepted as inputs as they are."""
     tokens = torch.randint(9, (4, 5))

@@ -89,7 +89,7 @@ def test_mislabelled_records_move_to_their_right_labels(noisy: Noisy, given: str
     result = unsc.forget(noisy.model, noisy.train, indices=noisy.flipped, **own)
     assert result.metrics.stopped == "forgotten"
     assert noisy.right(result.model, noisy.flipped_as(noisy.train.tensors[1])) == 0
-    assert noisy.right(result.model, noisy.flipped_as(noisy.clean)) > {"away": 80, "relabel": 99}[given]
+    assert noisy.right(result.model, noisy.flipped_as(noisy.clean)) > {"away": 90, "relabel": 99}[given]
     before, after = (100 - noisy.right(m, noisy.test) for m in (noisy.model, result.model))
     assert after < 2 / 3 * before
 

@@ -54,6 +54,15 @@ def test_divergence_is_the_mean_kl() -> None:
     assert expected != pytest.approx(explicit_kl(probabilities(network(1)), probabilities(network())), rel=1e-3)
 
 
+@pytest.mark.parametrize("sizes", [(7, 3), (5, 40, 20), (64,)])
+def test_what_is_known_to_be_said_is_not_asked_again(sizes: tuple[int, ...]) -> None:
+    """It stays with its samples, also where a batch is parted for quick looks."""
+    known = torch.cat([network()(b.inputs).detach() for b in batches(sizes)])
+    told, asked = Watch(network(1), batches(sizes), ALL, said=known), Watch(network(), batches(sizes), ALL)
+    torch.testing.assert_close(told.original.logits, asked.original.logits)
+    assert told.kl(network(2)) == pytest.approx(asked.kl(network(2)), rel=1e-5)
+
+
 def test_a_certain_network_is_softened() -> None:
     """By the smallest temperature of a fine grid that makes it uncertain; the KL is multiplied by its square."""
     watch = Watch(network(scale=100), batches(), ALL)

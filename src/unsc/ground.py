@@ -69,8 +69,8 @@ def prepare(
         layers, frozen = moving(original, layers, frozen, rule, probe)
     head = _head(original, layers, samples, request, options)
     end, samples = shortened(original, layers, samples, request, options.sample_bytes)
-    watch = Watch(end, samples.retain_check, request.kept)
     aims = make_aims(end, request, samples, rule, unseen_margins=unseen_margins, stop_mass=options.stop_mass)
+    watch = Watch(end, samples.retain_check, request.kept, said=aims.retained)
     task = Task(end, layers, request, samples, watch, aims, options.seed, options.chunk_bytes)
     return Ground(task, original, probe, frozen, head)
 

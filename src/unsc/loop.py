@@ -13,15 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from unsc import peers
-from unsc.batches import Batch, HasSamples
-from unsc.logits import all_logits
+from unsc.batches import HasSamples
 from unsc.looks import Look, look_until
 from unsc.on_demand import picked
 from unsc.progress import Progress, Shows, quiet
-from unsc.sharded import stand_in
 from unsc.steps import Step
-from unsc.targets import Evidence, Scores
-from unsc.task import Task, evidence_of
+from unsc.task import Task
 from unsc.watch import Estimate
 
 Stopped: TypeAlias = Literal["forgotten", "passes", "kl", "nan", "undone"]
@@ -88,9 +85,8 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
             if outcome.steps % per_pass == 0:
                 step.begin_pass(outcome.steps // per_pass)
             part = peers.own_part(len(chosen)) if step.takes_parts else slice(None)
-            own, targets = chosen[part], aims.fit[chosen][part]
-            batch = forgotten[own].for_model(model)
-            step(batch, _renewed(model, task, batch, targets))
+            targets = aims.fit[chosen][part]
+            step(forgotten[chosen[part]].for_model(model), targets)
             advance()
             outcome.steps += 1
             last = outcome.steps == per_pass * schedule.max_passes
@@ -122,22 +118,6 @@ def _in_random_order(task: Task, seed: int) -> tuple[HasSamples, Tensor, Tensor]
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed))
     held_out = picked(samples, order)
     return held_out, task.request.removed(held_out.labels).to(targets.device), targets[order]
-
-
-def _renewed(model: nn.Module, task: Task, batch: Batch, targets: Tensor) -> Tensor:
-    """The targets of a batch, which may be empty, in the light of what the network says of it by now."""
-    if len(batch):
-        return task.aims.rule.renewed(targets, partial(_evidence, model, task, batch))
-    if (one := stand_in(model)) is not None:  # others may look at theirs, which takes all ranks
-        any_target = targets.new_full((1, targets.shape[1]), 1 / targets.shape[1])
-        task.aims.rule.renewed(any_target, partial(_evidence, model, task, one.for_model(model)))
-    return targets
-
-
-def _evidence(model: nn.Module, task: Task, batch: Batch) -> Evidence:
-    """What the network says of a batch by now."""
-    with torch.no_grad():
-        return evidence_of(task.request, Scores(all_logits(model, batch), batch.labels))
 
 
 def _cost(model: nn.Module, task: Task, step: Step, limit: float) -> Estimate:

@@ -29,9 +29,9 @@ from unsc.targets import (
     NO_SCORES,
     Evidence,
     Goal,
-    Readout,
     Scores,
     TargetRule,
+    fitting_labels,
     read_out,
     scores_of,
     scores_of_all,
@@ -143,6 +143,8 @@ class Aims:
     """What the original network says of `Samples.forget_check`."""
     unseen: Scores
     """What it says of `Samples.validation`."""
+    retained: Tensor | None = None
+    """What it says of `Samples.retain_check`, (n, classes), if that was asked."""
 
 
 @dataclass(frozen=True)
@@ -176,22 +178,23 @@ def make_aims(
     unseen_margins: Sequence[float] = (),
     stop_mass: float = 0.01,
 ) -> Aims:
-    """What a rule for targets makes of the original network's predictions.
-
-    `unseen_margins` are those by the first network of a sequence of requests.
-    """
-    unseen, trained, readout, scores = NO_SCORES, NO_SCORES, None, None
+    """What a rule makes of the original's predictions; `unseen_margins` are by the first network of a sequence."""
+    new_labels, first = torch.tensor(request.new_labels, dtype=torch.long), torch.tensor(unseen_margins)
+    evidence, scores = Evidence(NO_SCORES, torch.empty(0), unseen_margins=first), None
     if samples.validation and rule.reads_layers and (samples.trained is None or samples.trained):
         views = [views_of(original, batches) for batches in _to_read(samples)]
-        trained, unseen, readout = views[1].scores, views[2].scores, read_out(*views)
+        evidence = replace(evidence, trained=views[1].scores, unseen=views[2].scores, readout=read_out(*views))
         scores = views[0].scores.to(next(original.parameters()).device)
     elif samples.validation:
-        unseen = scores_of_all(original, samples.validation)
+        evidence = replace(evidence, unseen=scores_of_all(original, samples.validation))
+    if rule.reads_labels and samples.retain_check:
+        own, others = (views_of(original, batches) for batches in _with_labels(samples))
+        evidence = replace(evidence, label_scores=fitting_labels(own, others))
 
     def targets(scores: Scores) -> Tensor:
-        evidence = evidence_of(request, scores, unseen, trained, readout)
-        made = rule.make(replace(evidence, unseen_margins=torch.tensor(unseen_margins)))
-        return without(made, request.gone)
+        removed = request.removed(scores.labels)
+        own = replace(evidence, forgotten=scores, removed=removed, new_labels=new_labels.to(removed.device))
+        return without(rule.make(own), request.gone)
 
     def made(positions: Tensor) -> Tensor:
         logits = shared_logits(original, samples.forget_fit, positions)
@@ -202,13 +205,15 @@ def make_aims(
     check = targets(scores)
     if samples.beside:
         stays = F.one_hot(samples.forget_fit.labels[-samples.beside :], check.shape[1]).to(check)
-        return Aims(FitTargets.ready(torch.cat([check, stays])), check, goal, rule, scores, unseen)
-    if samples.forget_check is samples.forget_fit:
-        return Aims(FitTargets.ready(check), check, goal, rule, scores, unseen)
-    if rule.each_alone:
-        return Aims(FitTargets(len(samples.forget_fit), made), check, goal, rule, scores, unseen)
-    ready = FitTargets.ready(targets(scores_of(original, samples.forget_fit)))
-    return Aims(ready, check, goal, rule, scores, unseen)
+        fit = FitTargets.ready(torch.cat([check, stays]))
+    elif samples.forget_check is samples.forget_fit:
+        fit = FitTargets.ready(check)
+    elif rule.each_alone:
+        fit = FitTargets(len(samples.forget_fit), made)
+    else:
+        fit = FitTargets.ready(targets(scores_of(original, samples.forget_fit)))
+    retained = evidence.trained.logits if samples.trained is None and len(evidence.trained) else None
+    return Aims(fit, check, goal, rule, scores, evidence.unseen, retained)
 
 
 def without(targets: Tensor, classes: Sequence[int]) -> Tensor:
@@ -225,16 +230,10 @@ def _to_read(samples: Samples) -> tuple[list[Batch], Sequence[Batch], Sequence[B
     return list(pieces(samples.forget_fit)), trained, samples.validation
 
 
-def evidence_of(
-    request: Request,
-    scores: Scores,
-    unseen: Scores = NO_SCORES,
-    trained: Scores = NO_SCORES,
-    readout: Readout | None = None,
-) -> Evidence:
-    """What targets are made from, of a network's `scores` for forgotten samples and for others."""
-    new_labels = torch.tensor(request.new_labels, dtype=torch.long, device=scores.labels.device)
-    return Evidence(scores, request.removed(scores.labels), trained, unseen, readout, new_labels)
+def _with_labels(samples: Samples) -> tuple[list[Batch], list[Batch]]:
+    """Records, and other training samples, whose labels are right."""
+    some = samples.retain_fit.draw(_MOST_CHECKED, BATCH, torch.Generator().manual_seed(0))
+    return list(pieces(samples.forget_check)), [*samples.retain_check, *some]
 
 
 def draw_retained(

@@ -49,8 +49,17 @@ class Estimate:
 class Watch:
     """Retained predictions of the original network, to hold later ones against."""
 
-    def __init__(self, model: nn.Module, retained: Sequence[Batch], kept: Tensor, *, quick: int = 32) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        retained: Sequence[Batch],
+        kept: Tensor,
+        *,
+        quick: int = 32,
+        said: Tensor | None = None,
+    ) -> None:
         """`model` is the original; `kept` (classes,) is true for classes that stay; `quick` samples serve each step.
+        `said` (n, classes) is what the model says of all samples, if that is known.
 
         There may be no retained samples: then nothing is watched, and what steps cost can only be predicted.
         """
@@ -59,11 +68,16 @@ class Watch:
         self.kept = kept.to(next(model.parameters()).device)
         few, others = _parted([b.for_model(model) for b in retained], quick)
         self.batches, self._quick = [*few, *others], len(few)
-        with torch.no_grad():
-            logits = [shared_logits(model, b) for b in self.batches]
+        labels = [b.labels for b in self.batches]
+        if said is None:
+            with torch.no_grad():
+                logits = [shared_logits(model, b) for b in self.batches]
+        else:
+            parts = said.to(self.kept.device).split([len(b) for b in retained])
+            known = [Batch(part, b.labels) for part, b in zip(parts, retained, strict=True)]
+            logits = [b.inputs for own in _parted(known, quick) for b in own]
         for part in logits:
             check_logits(part)
-        labels = [b.labels for b in self.batches]
         self.original = Scores(torch.cat(logits), torch.cat(labels)) if labels else NO_SCORES
         """What the original network says of all samples."""
         self._logits = [part[:, self.kept].float() for part in logits]

@@ -7,11 +7,21 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.ranks import agreement
-from unsc.targets import Away, Evidence, Lowered, Readout, Relabel, Scores, Unseen, find_targets, margins
+from unsc.targets import (
+    Away,
+    Evidence,
+    Lowered,
+    Readout,
+    Relabel,
+    Scores,
+    Unseen,
+    find_targets,
+    margins,
+    pseudo_labels,
+)
 from unsc.targets.records import _weights, shifted_place
 
 CLASSES = 5
@@ -144,24 +154,19 @@ def test_a_new_label_is_the_target() -> None:
         Relabel().make(evidence(records))
 
 
-def test_away_follows_the_network_and_the_others_do_not() -> None:
-    """It asks the network as it is; other rules stay with what the original said."""
-    before = evidence(scores(6, 1))
-    changed = Evidence(Scores(before.forgotten.logits.flip(1), before.forgotten.labels), before.removed)
-    targets: Tensor = Away().make(before)
-    assert torch.equal(Away().renewed(targets, lambda: changed), Away().make(changed))
-    assert Unseen().renewed(targets, lambda: pytest.fail("it looked")) is targets
-
-
-def test_samples_beside_records_stay_with_their_labels() -> None:
-    """Targets are renewed for records, but not for samples whose target is the label that they have."""
-    labels = torch.tensor([0, 1, 2])
-    removed = F.one_hot(labels, 3).bool()
-    now = Evidence(Scores(torch.randn(3, 3, generator=torch.Generator().manual_seed(0)), labels), removed)
-    targets = torch.cat([torch.tensor([[0.0, 0.5, 0.5]]), F.one_hot(labels[1:], 3).float()])
-    renewed = Away().renewed(targets, lambda: now)
-    assert torch.equal(renewed[1:], targets[1:])
-    assert torch.equal(renewed[:1], Away().make(now)[:1])
+def test_away_is_the_label_that_fits_best_beside_the_own_one() -> None:
+    """Whatever the network says; its relative scores are asked only where no layer can be read."""
+    records = evidence(scores(6, 1))
+    own = records.forgotten.labels
+    fits = torch.randn(6, CLASSES, generator=torch.Generator().manual_seed(3))
+    fits[0, own[0]] = 99.0  # a wrong label that is believed all the same
+    best = [
+        max((k for k in range(CLASSES) if k != label), key=lambda k, i=i: fits[i, k].item())
+        for i, label in enumerate(own)
+    ]
+    made = Away().make(replace(records, label_scores=fits))
+    assert torch.equal(made, F.one_hot(torch.tensor(best), CLASSES).float())
+    assert torch.equal(Away().make(records), pseudo_labels(records.forgotten.logits, records.removed, targets="soft"))
 
 
 @pytest.mark.parametrize("name", ["unseen", "lowered", "away", "relabel"])

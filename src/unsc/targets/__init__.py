@@ -1,6 +1,7 @@
 """Where forgotten samples go, one rule a name; see `unsc.targets.rule`."""
 
 from unsc.targets.classes import Hard, PseudoLabels, Random, Soft, pseudo_labels
+from unsc.targets.correcting import fitting_labels
 from unsc.targets.goal import Goal, Gone, Near, Unnoticed
 from unsc.targets.readout import Readout, read_out, views_of
 from unsc.targets.records import Away, Expected, Lowered, Relabel, Unseen
@@ -30,6 +31,7 @@ __all__ = [
     "Unseen",
     "as_rule",
     "find_targets",
+    "fitting_labels",
     "margins",
     "pseudo_labels",
     "read_out",

@@ -7,8 +7,7 @@ says whether, and how surely, the sample is classified as its label.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -19,7 +18,7 @@ from unsc.checks import is_number, require
 from unsc.errors import InvalidData, InvalidRequest
 from unsc.ranks import agreement, place_among, value_at
 from unsc.request import Kind
-from unsc.targets.classes import Soft
+from unsc.targets.classes import Hard, PseudoLabels, Soft
 from unsc.targets.goal import Goal, Gone, Near, Unnoticed
 from unsc.targets.rule import Evidence, TargetRule, Targets
 from unsc.targets.scores import Scores, margins, with_margins
@@ -215,11 +214,16 @@ class Lowered(Expected):
 
 
 @dataclass(frozen=True)
-class Away(Soft):
-    """The network's relative scores of all classes but the record's own label: for poisoned or mislabelled records."""
+class Away(PseudoLabels):
+    """The label that fits best beside a record's own: for poisoned or mislabelled records.
+
+    A layer says so that does not know wrong labels by heart (`unsc.targets.correcting`), or else the network itself.
+    """
 
     name: ClassVar[Targets] = "away"
     serves: ClassVar[tuple[Kind, ...]] = ("records",)
+    does: ClassVar[str] = "was moved away from its own label, to what fits it best beside that"
+    reads_labels: ClassVar[bool] = True
     beside: ClassVar[int] = _BESIDE
     past: ClassVar[float] = 0.0
     max_kl: ClassVar[float | None] = _WRONG_LABELS_KL
@@ -228,14 +232,11 @@ class Away(Soft):
         # A wrong label has done harm around its record as well, which is undone only when nothing is left of it.
         return Gone(_NOTHING * stop_mass)
 
-    def renewed(self, targets: Tensor, look: Callable[[], Evidence]) -> Tensor:
-        """By the network as it is: the fewer wrong labels it still believes, the better it knows the right ones.
-
-        Samples beside the records, whose targets are their own labels, stay with those.
-        """
-        now = look()
-        stays = (targets * now.removed).sum(dim=1, keepdim=True) > 0.5
-        return torch.where(stays, targets, self.make(now))
+    def make(self, evidence: Evidence) -> Tensor:
+        if evidence.label_scores is None:
+            return Soft().make(evidence)
+        own = evidence.forgotten
+        return Hard().make(replace(evidence, forgotten=Scores(evidence.label_scores.to(own.logits), own.labels)))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ with other options is passed as it is, `forget(..., targets=Lowered(shift=2.0))`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -39,6 +39,8 @@ class Evidence:
     """Of the original network, on samples that it was not trained on; empty if there are none."""
     readout: Readout | None = None
     """What a read-out of one of its layers says of all three; None if there is none that can be used."""
+    label_scores: Tensor | None = None
+    """How much each label fits each sample to forget, by a read-out of retained ones, (n, classes); None if unknown."""
     new_labels: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
     """The labels that records should have had, (n,); empty if nobody says."""
     unseen_margins: Tensor = field(default_factory=lambda: torch.empty(0))
@@ -61,6 +63,8 @@ class TargetRule(ABC):
     """Whether nobody can tell if its targets are right."""
     reads_layers: ClassVar[bool] = False
     """Whether it asks for a read-out of the network's layers."""
+    reads_labels: ClassVar[bool] = False
+    """Whether it asks what a read-out of retained samples' labels says of records."""
     keeps_balance: ClassVar[bool] = False
     """Whether unseen samples are to be given to each class as often as before."""
     moves: ClassVar[float] = 1.0
@@ -83,13 +87,6 @@ class TargetRule(ABC):
     @abstractmethod
     def make(self, evidence: Evidence) -> Tensor:
         """Target distributions (n, classes) on the device of the logits."""
-
-    def renewed(self, targets: Tensor, look: Callable[[], Evidence]) -> Tensor:
-        """What becomes of the `targets` of a batch when the network, on its way, says of it what `look` shows.
-
-        Most rules ask the original network alone, and stay with what they made of it without another look.
-        """
-        return targets
 
     @abstractmethod
     def goal(self, kind: Kind, stop_mass: float) -> Goal:
