@@ -24,7 +24,7 @@ CORE = (
     ("datasets", "logits", "streams"),
     ("loading",),
     ("layers",),
-    ("models", "features", "coverage", "layout"),
+    ("models", "features", "coverage", "layout", "pooled_head"),
     ("eigen", "moments", "collect", "ranks", "ridge"),
     ("request", "looks", "duplicates"),
     ("targets",),

@@ -69,11 +69,16 @@ def find_last_linear(model: nn.Module, batch: Batch, num_classes: int) -> Head:
 
 @torch.no_grad()
 def head_inputs(model: nn.Module, head: Head, batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The features: what `head` is given for each batch, (n, units), with the batch's labels."""
+    """The features: what `head` is given for each batch, (n, units), with the batch's labels.
+
+    Those of a convolution (`pooled_head.py`) are its inputs' means over positions.
+    """
     with inputs_of_layers(model, [head.path]) as seen:
         for batch in batches:
             logits_of(model, batch.for_model(model))
-            yield Batch(seen[head.path].cpu(), batch.labels.cpu())
+            given = seen[head.path]
+            given = given.mean(dim=(2, 3)) if given.dim() == 4 else given
+            yield Batch(given.cpu(), batch.labels.cpu())
 
 
 @contextmanager
