@@ -1,4 +1,4 @@
-"""A convolution whose outputs are averaged is a linear layer on averaged inputs, and is repaired and settled as one."""
+"""A head whose scores are averaged is a linear layer on averaged inputs, and is repaired and settled as one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from torch.utils.data import TensorDataset
 
 import unsc
 from unsc import outputs, repair
-from unsc.batches import as_batch
+from unsc.batches import Batch, as_batch
 from unsc.features import Head, head_inputs
+from unsc.models import editable_layers
 from unsc.outputs import editable_head
 from unsc.pooled_head import as_linear, find_pooled_head
 
@@ -55,6 +56,25 @@ def test_it_is_the_linear_layer_on_averaged_inputs(model: nn.Module, points: Ten
     layer = as_linear(convolution)
     (given,) = head_inputs(model, Head(HEAD, layer), [batch])
     torch.testing.assert_close(layer(given.inputs), model(batch.inputs))
+
+
+@pytest.mark.parametrize("inputs", [(4, 6), (2, 2, 6), (6,)])
+def test_scores_of_tokens_and_scores_before_a_log_softmax(inputs: tuple[int, ...]) -> None:
+    """Predictions by the layer found, on averaged inputs, are those of the network."""
+
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(6, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(x).flatten(1, -2).mean(dim=1) if x.dim() > 2 else self.head(x).log_softmax(dim=1)
+
+    made, batch = Tokens(), Batch(torch.randn(8, *inputs), torch.zeros(8, dtype=torch.long))
+    head = editable_head(made, editable_layers(made, batch)[0], batch)
+    assert head is not None and head.path == "head"
+    (given,) = head_inputs(made, head, [batch])
+    torch.testing.assert_close(head.layer(given.inputs).softmax(dim=1), made(batch.inputs).softmax(dim=1))
 
 
 def test_what_is_written_to_the_layer_is_in_the_convolution() -> None:

@@ -20,6 +20,7 @@ from unsc.errors import UnsupportedModel, listing
 from unsc.layers import Call, hooked, kind_of, names_of_kinds, needed_kind
 from unsc.logits import logits_of
 from unsc.models import working_copy
+from unsc.pooled_head import averaged
 
 _FLAT = 256
 """Up to this many values a sample keeps all of its positions; beyond it their mean."""
@@ -71,13 +72,12 @@ def find_last_linear(model: nn.Module, batch: Batch, num_classes: int) -> Head:
 def head_inputs(model: nn.Module, head: Head, batches: Iterable[Batch]) -> Iterator[Batch]:
     """The features: what `head` is given for each batch, (n, units), with the batch's labels.
 
-    Those of a convolution (`pooled_head.py`) are its inputs' means over positions.
+    Those of a head whose scores are averaged (`pooled_head.py`) are its inputs' means over positions.
     """
     with inputs_of_layers(model, [head.path]) as seen:
         for batch in batches:
             logits_of(model, batch.for_model(model))
-            given = seen[head.path]
-            given = given.mean(dim=(2, 3)) if given.dim() == 4 else given
+            given = averaged(model.get_submodule(head.path), seen[head.path])
             yield Batch(given.cpu(), batch.labels.cpu())
 
 

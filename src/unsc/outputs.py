@@ -34,7 +34,7 @@ Without a bias, rows hold the level of the output as well, and that is not to sh
 def editable_head(model: nn.Module, layers: Iterable[Layer], batch: Batch) -> Head | None:
     """The layer whose outputs are the logits, if there is one and all of its parameters may be edited.
 
-    It may be a convolution whose outputs are averaged; then it is given as a linear layer in the same memory.
+    Its outputs may be averaged or normalised first; a convolution is given as a linear layer in the same memory.
     """
     try:
         head = find_head(model, batch)

@@ -1,7 +1,9 @@
-"""A head that is a convolution of one pixel whose outputs are averaged over the image, as in SqueezeNet or All-CNN.
+"""Heads whose scores for single positions are averaged, or normalised by a softmax, before they are the logits.
 
-The mean of `W x + b` over positions is `W (mean x) + b`: such a head is a linear layer on averaged inputs. So what is
-done to the outputs of a linear head can be done to it, through a `Linear` that has the convolution's own memory.
+The mean of `W x + b` over positions is `W (mean x) + b`: a head of that kind is a linear layer on averaged inputs, also
+where it is a convolution of one pixel, as in SqueezeNet or All-CNN. And a prediction does not see what all logits of a
+sample share, which is all that a log-softmax changes. So what is done to the outputs of a linear head can be done to
+these; to a convolution through a `Linear` that has its memory.
 """
 
 from __future__ import annotations
@@ -17,21 +19,28 @@ from unsc.logits import logits_of
 from unsc.shards import is_shard
 
 _TOLERANCE = 1e-4
-"""Of rounding, relative to the largest logit."""
+"""Of rounding, relative to the largest difference of a logit from the mean of its sample."""
 
 
 @torch.no_grad()
 def find_pooled_head(model: nn.Module, batch: Batch) -> str | None:
-    """The path of the convolution whose outputs for `batch`, averaged over positions, are the logits of `model`."""
-    candidates = {path: module for path, module in model.named_modules() if _is_pixelwise(module)}
-    outputs: dict[str, object] = {}
+    """The path of the layer whose outputs for `batch`, averaged over positions, give the predictions of `model`."""
+    candidates = {path: m for path, m in model.named_modules() if isinstance(m, nn.Linear) or _is_pixelwise(m)}
+    outputs: dict[str, Tensor] = {}
 
     def receive(call: Call[Any]) -> None:
-        outputs[call.path] = call.output.clone()  # what follows may work in place
+        outputs[call.path] = averaged(call.module, call.output).clone()  # what follows may work in place
 
     with hooked(candidates, receive):
         logits = logits_of(model, batch.for_model(model))
     return next((path for path in reversed(outputs) if _gives(outputs[path], logits)), None)
+
+
+def averaged(module: nn.Module, x: Tensor) -> Tensor:
+    """What a linear layer or a convolution is given, or returns, as its mean over positions: (n, units)."""
+    if x.dim() <= 2:
+        return x
+    return x.movedim(1 if isinstance(module, nn.Conv2d) else -1, -1).flatten(1, -2).mean(dim=1)
 
 
 def as_linear(convolution: nn.Conv2d) -> nn.Linear:
@@ -53,7 +62,8 @@ def _is_pixelwise(module: nn.Module) -> bool:
     return plain and whole
 
 
-def _gives(output: object, logits: Tensor) -> bool:
-    if not isinstance(output, Tensor) or output.dim() != 4 or output.shape[:2] != logits.shape:
+def _gives(scores: Tensor, logits: Tensor) -> bool:
+    if scores.shape != logits.shape:
         return False
-    return bool((output.mean(dim=(2, 3)) - logits).abs().max() <= _TOLERANCE * logits.abs().max())
+    wanted, found = (z - z.mean(dim=1, keepdim=True) for z in (logits, scores))
+    return bool((found - wanted).abs().max() <= _TOLERANCE * wanted.abs().max())
