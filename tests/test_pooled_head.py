@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from blobs import blobs, learned
@@ -75,6 +77,22 @@ def test_scores_of_tokens_and_scores_before_a_log_softmax(inputs: tuple[int, ...
     assert head is not None and head.path == "head"
     (given,) = head_inputs(made, head, [batch])
     torch.testing.assert_close(head.layer(given.inputs).softmax(dim=1), made(batch.inputs).softmax(dim=1))
+
+
+def test_a_layer_that_returns_more_than_its_outputs_is_none() -> None:
+    class Pair(nn.Linear):
+        def forward(self, x: Tensor) -> Any:
+            return super().forward(x), x
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = Pair(6, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(x)[0]
+
+    assert find_pooled_head(Network(), Batch(torch.randn(8, 6), torch.zeros(8, dtype=torch.long))) is None
 
 
 def test_what_is_written_to_the_layer_is_in_the_convolution() -> None:

@@ -29,7 +29,8 @@ def find_pooled_head(model: nn.Module, batch: Batch) -> str | None:
     outputs: dict[str, Tensor] = {}
 
     def receive(call: Call[Any]) -> None:
-        outputs[call.path] = averaged(call.module, call.output).clone()  # what follows may work in place
+        if isinstance(call.output, Tensor):  # subclasses may return anything
+            outputs[call.path] = averaged(call.module, call.output).clone()  # what follows may work in place
 
     with hooked(candidates, receive):
         logits = logits_of(model, batch.for_model(model))
