@@ -24,7 +24,7 @@ CORE = (
     ("datasets", "logits", "streams"),
     ("loading",),
     ("layers",),
-    ("models", "features", "coverage", "layout"),
+    ("models", "pooled_head", "features", "coverage", "layout"),
     ("eigen", "moments", "collect", "ranks", "ridge"),
     ("request", "looks", "duplicates"),
     ("targets",),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import unsc
@@ -17,7 +18,7 @@ from unsc.bench.networks import digits_cnn
 from unsc.errors import NotForgotten, NotForgottenWarning
 from unsc.looks import Known, Look
 from unsc.request import Request
-from unsc.targets import Away, Lowered, TargetRule, Unseen, scores_of
+from unsc.targets import Away, Lowered, Scores, TargetRule, Unseen, scores_of
 from unsc.verdict import Status, judge, judge_records, was_known
 
 
@@ -78,6 +79,22 @@ def test_knowing_is_more_than_calling_everything_so() -> None:
         by_first.weight.copy_(torch.tensor([[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))  # class 0 or 2 by the sign
     retained = Batch(-torch.ones(40, 2), torch.zeros(40, dtype=torch.long))
     assert was_known(Request(3, (2,)), Known(40, 40), scores_of(by_first, retained))
+
+
+@pytest.mark.parametrize(
+    ("hits", "others", "known"),
+    [(40, 50, True), (40, 120, False), (12, 2, True), (2, 0, False), (0, 0, False), (25, 100, False)],
+)
+def test_a_class_of_many_may_be_known_though_it_is_seldom_right(hits: int, others: int, known: bool) -> None:
+    """Of 250 samples of ten classes of a hundred; of 1,000 others 300 are right, and so many are called one of the ten.
+
+    Twice as often is enough, and a percent is what may be left of a class that was forgotten.
+    """
+    labels = torch.arange(1000) % 90 + 10
+    said = torch.where(torch.arange(1000) < 300, labels, 10 + (labels + 1) % 90)
+    said[1000 - others :] = 0
+    scores = Scores(F.one_hot(said, 100).float(), labels)
+    assert was_known(Request(100, tuple(range(10))), Known(hits, 250), scores) is known
 
 
 def look(hits: int, distance: float, *, higher: float = 0.1) -> Look:

@@ -20,6 +20,7 @@ from unsc.errors import UnsupportedModel, listing
 from unsc.layers import Call, hooked, kind_of, names_of_kinds, needed_kind
 from unsc.logits import logits_of
 from unsc.models import working_copy
+from unsc.pooled_head import averaged
 
 _FLAT = 256
 """Up to this many values a sample keeps all of its positions; beyond it their mean."""
@@ -69,11 +70,15 @@ def find_last_linear(model: nn.Module, batch: Batch, num_classes: int) -> Head:
 
 @torch.no_grad()
 def head_inputs(model: nn.Module, head: Head, batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The features: what `head` is given for each batch, (n, units), with the batch's labels."""
+    """The features: what `head` is given for each batch, (n, units), with the batch's labels.
+
+    Those of a head whose scores are averaged (`pooled_head.py`) are its inputs' means over positions.
+    """
     with inputs_of_layers(model, [head.path]) as seen:
         for batch in batches:
             logits_of(model, batch.for_model(model))
-            yield Batch(seen[head.path].cpu(), batch.labels.cpu())
+            given = averaged(model.get_submodule(head.path), seen[head.path])
+            yield Batch(given.cpu(), batch.labels.cpu())
 
 
 @contextmanager

@@ -91,4 +91,4 @@ def _head(
     if not (options.drop_outputs or options.step.settles):
         return None
     head = editable_head(original, layers, samples.probe)
-    return check_droppable(head, request) if options.drop_outputs else head
+    return check_droppable(original, head, request) if options.drop_outputs else head

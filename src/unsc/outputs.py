@@ -19,6 +19,7 @@ from unsc.batches import Batch, pieces
 from unsc.errors import InvalidRequest, UnsupportedModel
 from unsc.features import Head, find_head, head_inputs
 from unsc.layers import Layer
+from unsc.pooled_head import as_linear, find_pooled_head
 from unsc.request import Request
 from unsc.ridge import Ridge
 from unsc.shards import is_shard, put, whole
@@ -31,19 +32,25 @@ Without a bias, rows hold the level of the output as well, and that is not to sh
 
 
 def editable_head(model: nn.Module, layers: Iterable[Layer], batch: Batch) -> Head | None:
-    """The layer whose outputs are the logits, if there is one and all of its parameters may be edited."""
+    """The layer whose outputs are the logits, if there is one and all of its parameters may be edited.
+
+    Its outputs may be averaged or normalised first; a convolution is given as a linear layer in the same memory.
+    """
     try:
         head = find_head(model, batch)
     except UnsupportedModel:
-        return None
+        path = find_pooled_head(model, batch)
+        if path is None:
+            return None
+        head = Head(path, linear_at(model, path))
     editable = {name for layer in layers for name in layer.parameters}
     own = {f"{head.path}.{name}" for name, _ in head.layer.named_parameters()}
     return head if own <= editable else None
 
 
-def check_droppable(head: Head | None, request: Request) -> Head:
+def check_droppable(model: nn.Module, head: Head | None, request: Request) -> Head:
     """The head that outputs can be dropped from, or an error that says why there is none."""
-    if head is None:
+    if head is None or not isinstance(model.get_submodule(head.path), nn.Linear):
         raise UnsupportedModel(
             "drop_outputs=True needs a Linear layer that gives the logits themselves, one for each class, and whose "
             "weights may be edited; this model has none (one output for two classes, a head that is no Linear, "
@@ -157,7 +164,10 @@ def write_back(made: nn.Linear, layer: nn.Linear) -> None:
 
 
 def linear_at(model: nn.Module, path: str) -> nn.Linear:
+    """The layer, or, of a convolution that is a head, a linear one in the same memory."""
     found = model.get_submodule(path)
+    if isinstance(found, nn.Conv2d):
+        return as_linear(found)
     if not isinstance(found, nn.Linear):
         raise UnsupportedModel(f"{path} is a {type(found).__name__} and no Linear layer")
     return found

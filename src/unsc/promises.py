@@ -63,7 +63,7 @@ def promise(request: Request, status: Status, stopped: Stopped, before: Known, a
     if status == "not known":
         return (
             f"The network did not know {names} to begin with: it classified {before.hits} of {before.n} of their held-"
-            "out samples so, no more often than it does other samples. Nothing can be shown to be forgotten."
+            "out samples so, not clearly more often than it does other samples. Nothing can be shown to be forgotten."
         )
     if status == "not forgotten":
         return (

@@ -51,9 +51,13 @@ def repair(task: Task, model: nn.Module, head: Head | None, reached: Look | None
     `model` is what steps made of the task's original; `head` is that of the original, if it has one; `reached` is a
     look at all samples to check, if they are forgotten: only then layers go back. The retained samples are those to
     fit, so that those to check still say what became of predictions that nothing was fitted to. Records are left
-    alone: what they were taught is in the retained predictions of their own classes too.
+    alone: what they were taught is in the retained predictions of their own classes too. Without a head there is
+    nothing to fit, and layers go back all the same.
     """
-    if head is None or task.request.kind == "records" or int(task.request.stays.sum()) < 2:
+    if task.request.kind == "records" or int(task.request.stays.sum()) < 2:
+        return
+    if head is None:
+        _back_alone(task, model, reached)
         return
     batches, said = _said(task, _count(task, linear_at(model, head.path)))
     if not batches:
@@ -67,6 +71,25 @@ def repair(task: Task, model: nn.Module, head: Head | None, reached: Look | None
         for name, p in parameters_of(model, task.layers).items():
             local(p).copy_(ended[name])
         _fit(task, model, head, batches, said, reached)
+
+
+def _back_alone(task: Task, model: nn.Module, reached: Look | None) -> None:
+    """Layers go back, or half or a quarter as far, if what was `reached` still is then.
+
+    There is no head whose level could make up for what comes back with them.
+    """
+    batches, said = _said(task, _FEW * BATCH) if reached is not None else ([], torch.zeros(0, 0))
+    if reached is None or not batches:
+        return
+    own = parameters_of(model, task.layers)
+    ended = {name: local(p).clone() for name, p in own.items()}
+    go_back(task, model, join(batches), said)
+    back = {name: local(p).clone() for name, p in own.items()}
+    for share in (*_SHARES, 0.0):
+        for name, p in own.items():
+            local(p).copy_(ended[name].lerp(back[name], share))
+        if _as_forgotten(task.aims.goal, reached, task.look(scores_of(model, task.samples.forget_check))):
+            return
 
 
 def _count(task: Task, layer: nn.Linear) -> int:

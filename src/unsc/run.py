@@ -124,7 +124,8 @@ def carry_out(
     working = copied(task.original)
     step = options.step.start(working, task, guide)
     outcome = run_loop(working, task, step, options.schedule(), progress=start.progress)
-    repair(task, working, head if options.step.settles else None, outcome.reached)
+    if options.step.settles:
+        repair(task, working, head, outcome.reached)
     inner, rewrap = without_wrappers(model) if is_sharded(original) else unwrapped(model)
     result = with_weights(inner, working, task.layers)
     final = ground.final(result, start.logits)
