@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unsc.bench.experiments import ABLATION
-from unsc.bench.marked import between
+from unsc.bench.marked import renewed
 from unsc.bench.outdated import outdated
 from unsc.bench.paper import Reported, data_sets, keys, row
 from unsc.bench.results import Result, read_results
@@ -15,7 +15,6 @@ from unsc.compare.comparison import ORIGINAL
 from unsc.compare.grid import Grid
 from unsc.compare.results import Summary
 from unsc.compare.scenarios import parse_name
-from unsc.storage.files import write_whole
 
 RETAINED, FORGOTTEN = 1.0, 2.0
 """Points by which the gain in retained accuracy, and the accuracy on what is forgotten, may differ from the paper's."""
@@ -112,18 +111,14 @@ def claims(found: Sequence[Result]) -> Iterator[Claim]:
 def write_claims(results: Path) -> list[Path]:
     """Put the table between `<!-- claims -->` and `<!-- end claims -->` of `docs/paper.md`, if there is such a page."""
     page = results.parent / "docs" / "paper.md"
-    if not page.exists():
-        return []
-    text = between("claims", table(list(claims(list(read_results(results))))), page.read_text())
-    write_whole(page, lambda p: p.write_text(text))
-    return [page]
+    return renewed(page, {"claims": lambda: table(list(claims(list(read_results(results)))))})
 
 
 def table(made: Sequence[Claim]) -> str:
     """The rows, and how many have which verdict."""
     verdicts = [claim.verdict().partition(":")[0] for claim in made]
     counts = ", ".join(f"{verdicts.count(x)} {x}" for x in ("reproduced", "not reproduced", "not testable here"))
-    grid = Grid("", _HEAD, (tuple(claim.cells() for claim in made),)).markdown().split("\n", 2)[2]
+    grid = Grid("", _HEAD, (tuple(claim.cells() for claim in made),)).markdown()
     return f"{len(made)} rows: {counts}.\n\n{grid}"
 
 

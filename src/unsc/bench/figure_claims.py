@@ -14,14 +14,13 @@ from typing import Any, NamedTuple, TypeAlias
 from unsc.bench.claims import FORGOTTEN, RETAINED
 from unsc.bench.claims import claims as rows_of_tables
 from unsc.bench.data.shared.image_data import DATA
-from unsc.bench.marked import between
+from unsc.bench.marked import renewed
 from unsc.bench.paper import data_sets
 from unsc.bench.results import Result, read_results
 from unsc.bench.scenarios import full_name
 from unsc.compare.comparison import RETRAIN
 from unsc.compare.grid import Grid
 from unsc.compare.results import Summary
-from unsc.storage.files import write_whole
 
 ALIKE, PARTLY_ALIKE = 0.1, 0.2
 """Share of the samples that would have to change their label for two distributions of labels to be the same."""
@@ -50,12 +49,7 @@ class Line(NamedTuple):
 def write_figure_claims(results: Path) -> list[Path]:
     """Put the table between `<!-- figures -->` and `<!-- end figures -->` of `docs/paper.md`, if there is that page."""
     page = results.parent / "docs" / "paper.md"
-    if not page.exists():
-        return []
-    grid = Grid("", _HEAD, (tuple(lines(results)),)).markdown().split("\n", 2)[2]
-    text = between("figures", grid, page.read_text())
-    write_whole(page, lambda p: p.write_text(text))
-    return [page]
+    return renewed(page, {"figures": lambda: Grid("", _HEAD, (tuple(lines(results)),)).markdown()})
 
 
 def lines(results: Path) -> Iterator[Line]:

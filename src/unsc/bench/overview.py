@@ -7,9 +7,10 @@ table 1 and among the numbers of classes), the first of `_ORDER` is shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from unsc.bench.marked import between
+from unsc.bench.marked import renewed
 from unsc.bench.paper import data_sets
 from unsc.bench.results import Result, read_results
 from unsc.bench.scenarios import full_name
@@ -17,7 +18,6 @@ from unsc.compare.comparison import ORIGINAL, RETRAIN
 from unsc.compare.grid import Grid
 from unsc.compare.order import blocks
 from unsc.compare.results import Summary
-from unsc.storage.files import write_whole
 
 PRESET = "long"
 _ORDER = ("table1", "ablation", "multiclass", "several")
@@ -34,15 +34,9 @@ _ACCURACIES = ("retain_test_acc", "forget_test_acc")
 
 def write_overview(results: Path) -> list[Path]:
     """Put them between `<!-- requests -->` and `<!-- methods -->` of `docs/paper.md` and their ends, if it is there."""
-    page = results.parent / "docs" / "paper.md"
-    if not page.exists():
-        return []
     found = [result for result in read_results(results) if set(_ACCURACIES) <= result.values.keys()]
-    text = page.read_text()
-    for mark, make in _TABLES.items():
-        text = between(mark, make(found), text)
-    write_whole(page, lambda p: p.write_text(text))
-    return [page]
+    parts = {mark: partial(make, found) for mark, make in _TABLES.items()}
+    return renewed(results.parent / "docs" / "paper.md", parts)
 
 
 def requests(found: Sequence[Result]) -> str:
@@ -60,7 +54,7 @@ def requests(found: Sequence[Result]) -> str:
                     *(_cell(_by_trial(same, method), trials) for method in _COLUMNS.values()),
                 )
             )
-    return _without_title(Grid("", ("data, forgotten", *_COLUMNS), (tuple(rows),)))
+    return Grid("", ("data, forgotten", *_COLUMNS), (tuple(rows),)).markdown()
 
 
 def methods(found: Sequence[Result]) -> str:
@@ -73,7 +67,7 @@ def methods(found: Sequence[Result]) -> str:
         tuple((name, *(_cell(_by_trial(own[data], name), trials[data]) for data in own)) for name in block)
         for block in blocks(names)
     )
-    return _without_title(Grid("", head, made))
+    return Grid("", head, made).markdown()
 
 
 _TABLES: dict[str, Callable[[Sequence[Result]], str]] = {"requests": requests, "methods": methods}
@@ -106,7 +100,3 @@ def _points(value: Summary) -> str:
     if value.mean == 0:
         return "0"
     return f"{value.mean:.2f}" if value.sd is None else f"{value.mean:.2f} ± {value.sd:.2f}"
-
-
-def _without_title(grid: Grid) -> str:
-    return grid.markdown().split("\n", 2)[2]

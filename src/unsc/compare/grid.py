@@ -10,6 +10,7 @@ class Grid:
     """A table of text; the first column names the rows."""
 
     title: str
+    """Stands above it; empty for none."""
     head: tuple[str, ...]
     blocks: tuple[tuple[tuple[str, ...], ...], ...]
     """Rows, in blocks with a line between them."""
@@ -20,4 +21,5 @@ class Grid:
         rows = [self.head, *(row for block in self.blocks for row in block)]
         lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows]
         rule = "|".join(["---", *("--:" for _ in self.head[1:])])
-        return "\n".join([f"**{self.title}**", "", f"| {lines[0]} |", f"|{rule}|", *(f"| {x} |" for x in lines[1:])])
+        title = [f"**{self.title}**", ""] if self.title else []
+        return "\n".join([*title, f"| {lines[0]} |", f"|{rule}|", *(f"| {x} |" for x in lines[1:])])

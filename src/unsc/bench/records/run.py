@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+from unsc.bench.marked import renewed
 from unsc.bench.records import amounts, mislabelled, photographs, sequence
 from unsc.compare.grid import Grid
 from unsc.errors import InvalidData, unknown
-from unsc.storage.files import write_whole
 
 CASES = {case.name: case for case in (mislabelled.CASE, sequence.CASE, amounts.CASE, photographs.CASE)}
 WITHOUT_FILES = ("mislabelled", "sequence", "amounts")
@@ -38,17 +38,8 @@ def write_page(results: Path) -> list[Path]:
 
     A table goes between `<!-- NAME -->` and `<!-- end NAME -->`. Without such a page nothing is written.
     """
-    page = results.parent / "docs" / "records.md"
     sources = sorted((results / "records").glob("*.json"))
-    if not sources or not page.exists():
-        return []
-    text = page.read_text()
-    for path in sources:
-        begin, end = f"<!-- {path.stem} -->", f"<!-- end {path.stem} -->"
-        block = f"{begin}\n{_table(path)}\n{end}"
-        text = re.sub(f"{begin}.*?{end}", lambda _, block=block: block, text, flags=re.DOTALL)
-    write_whole(page, lambda p: p.write_text(text))
-    return [page]
+    return renewed(results.parent / "docs" / "records.md", {path.stem: partial(_table, path) for path in sources})
 
 
 def _table(path: Path) -> str:

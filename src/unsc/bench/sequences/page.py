@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 
-from unsc.bench.marked import between
+from unsc.bench.marked import renewed
 from unsc.bench.sequences.run import Row
 from unsc.bench.sequences.setups import SETUPS
 from unsc.errors import InvalidData
-from unsc.storage.files import write_whole
 
 _HEADS = (
     "network", "sequences", "worst forgotten class (%), highest", "taken for a forgotten class (%), highest",
@@ -23,15 +24,14 @@ def write_page(results: Path) -> list[Path]:
 
     Without rows or such a page nothing is written.
     """
-    page = results.parent / "docs" / "evaluation.md"
     found = [(name, path) for name in SETUPS if (path := results / "sequences" / f"{name}.json").exists()]
-    if not found or not page.exists():
-        return []
+    parts = {"sequences": partial(_table, found)} if found else {}
+    return renewed(results.parent / "docs" / "evaluation.md", parts)
+
+
+def _table(found: Sequence[tuple[str, Path]]) -> str:
     lines = [f"| {' | '.join(_HEADS)} |", "|---|" + "--:|" * (len(_HEADS) - 1)]
-    lines += [_line(name, path) for name, path in found]
-    text = between("sequences", "\n".join(lines), page.read_text())
-    write_whole(page, lambda p: p.write_text(text))
-    return [page]
+    return "\n".join([*lines, *(_line(name, path) for name, path in found)])
 
 
 def _line(name: str, path: Path) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unsc.bench.marked import between
+from unsc.bench.marked import renewed
 from unsc.bench.speed.extrapolate import exponents, to_imagenet
 from unsc.bench.speed.plot import draw_growth
 from unsc.bench.speed.row import Line
 from unsc.bench.speed.run import read_rows
 from unsc.compare.grid import Grid
 from unsc.errors import InvalidData
-from unsc.storage.files import write_whole
 
 _HEAD = ("row", "what", "against", "measured", "range, n", "goal", "reached")
 
@@ -34,20 +35,20 @@ def write_page(results: Path) -> list[Path]:
     or such pages nothing is written.
     """
     docs, folder = results.parent / "docs", results / "speed"
-    pages = [page for page in (docs / "speed.md", docs / "scale.md") if page.exists()]
-    if not pages or not any(folder.glob("*.json")):
+    if not any(folder.glob("*.json")):
         return []
-    table = "\n".join([*grid(folder).markdown().split("\n")[2:], "", _about(folder)])
     rows = read_rows(folder)
     growth = [line for about, found in rows if about["row"] == "growth" for line in found]
-    for page in pages:
-        text = between("table", table, page.read_text())
-        if growth:
-            text = between("growth", _growth(growth, rows), text)
-        write_whole(page, lambda p, text=text: p.write_text(text))
-    if growth:
-        draw_growth(docs / "growth.png", growth)
-    return [*pages, *([docs / "growth.png"] if growth else [])]
+    parts = {"table": partial(_table, folder), **({"growth": partial(_growth, growth, rows)} if growth else {})}
+    pages = [*renewed(docs / "speed.md", parts), *renewed(docs / "scale.md", parts)]
+    if not pages or not growth:
+        return pages
+    draw_growth(docs / "growth.png", growth)
+    return [*pages, docs / "growth.png"]
+
+
+def _table(folder: Path) -> str:
+    return f"{replace(grid(folder), title='').markdown()}\n\n{_about(folder)}"
 
 
 def _growth(lines: list[Line], rows: list[tuple[dict[str, Any], list[Line]]]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 
-from unsc.bench.marked import between
+from unsc.bench.marked import renewed
 from unsc.bench.steps.by_class import Row
 from unsc.errors import InvalidData
-from unsc.storage.files import write_whole
 
 _PAIR = ("retain_test_acc", "forget_test_acc")
 
@@ -19,15 +19,8 @@ def write_page(results: Path) -> list[Path]:
 
     A table goes between `<!-- NAME -->` and `<!-- end NAME -->`. Without such a page nothing is written.
     """
-    page = results.parent / "docs" / "steps.md"
     sources = sorted((results / "steps").glob("*.json"))
-    if not sources or not page.exists():
-        return []
-    text = page.read_text()
-    for path in sources:
-        text = between(path.stem, _table(path), text)
-    write_whole(page, lambda p: p.write_text(text))
-    return [page]
+    return renewed(results.parent / "docs" / "steps.md", {path.stem: partial(_table, path) for path in sources})
 
 
 def _table(path: Path) -> str:
