@@ -39,7 +39,8 @@ class Options:
     targets: Targets | TargetRule | None = None
     """Where forgotten samples go. Classes: `soft` (default of budgeted), `hard` (the paper's rule, its default) or
     `random`. Records: `unseen` (default with validation data), `lowered` (without), `relabel` (with new labels), or
-    any label but their own, `away` (soft), `hard` or `random`. A rule with options of its own is taken as well."""
+    the label that fits best beside their own, `away`, or any but their own, `soft`, `hard` or `random`. A rule with
+    options of its own is taken as well."""
     samples_per_class: int = 256
     """Retained samples of each class for its moments."""
     batch_size: int | None = None
