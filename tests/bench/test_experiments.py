@@ -103,6 +103,14 @@ def test_long_gives_the_papers_step_what_its_text_says(data: str, lr: float, pas
     assert ablation.config.fixed() == table.config.fixed()
 
 
+@pytest.mark.parametrize("preset", ["paper", "recipe"])
+def test_the_papers_own_recipe_gives_everything(preset: str) -> None:
+    """All samples, and the settings of the paper's text for its step."""
+    (table,) = experiments("table1", "fashion-mnist", preset=preset)
+    assert table.config.retain_samples is None and table.config.forget_samples is None
+    assert dict(table.config.settings)["unsc_paper.lr"] == 5e-4
+
+
 def test_several_classes_get_fewer_passes_of_the_papers_step() -> None:
     """The smallest number of them gets the paper's."""
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from unsc.bench.networks import NETWORKS, VGG11, AlexNet, AllCNN, DenseNet, ResNet18, ResNet20, ResNet56, network
+from unsc.bench.networks.dropout import Dropout
 from unsc.errors import InvalidRequest
 
 
@@ -101,6 +102,33 @@ def test_a_depth_that_no_densenet_has_is_refused(depth: int) -> None:
 def test_dropout_is_an_option_of_alexnet() -> None:
     model = network("alexnet", 10, 1, 0.1, dropout=0.3)
     assert [m.p for m in model.modules() if isinstance(m, nn.Dropout)] == [0.3] * 5
+
+
+@pytest.mark.parametrize("p", [0.0, 0.2, 0.5, 1.0])
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_our_dropout_is_dropout(p: float, precision: torch.dtype) -> None:
+    """A share p is dropped, within five standard deviations, and the others are scaled so that the mean stays."""
+    dropout, x = Dropout(p), torch.ones(8, 5, 63, 61, dtype=precision).to(memory_format=torch.channels_last)
+    x.requires_grad_()
+    torch.manual_seed(0)
+    y = dropout(x)
+    y.sum().backward()
+    assert y.is_contiguous(memory_format=torch.channels_last) and y.dtype == precision
+    wanted = torch.tensor(1 / (1 - p) if p < 1 else 0.0).to(precision).item()
+    assert y[y > 0].unique().tolist() == pytest.approx([wanted] if p < 1 else [], rel=2**-15)
+    assert (y == 0).float().mean().item() == pytest.approx(p, abs=5 * (p * (1 - p) / x.numel()) ** 0.5 + 2**-17)
+    assert x.grad is not None and torch.equal(x.grad, y)  # ones went in
+    assert torch.equal(dropout.eval()(x), x)
+
+
+def test_what_our_dropout_drops_is_independent() -> None:
+    """Neighbours share a drawn number, but not its parts: half, a quarter and an eighth of them are kept together."""
+    torch.manual_seed(0)
+    kept = Dropout(0.5)(torch.ones(2**18, 4)) > 0
+    for together in ([0, 1], [0, 3], [1, 2, 3]):
+        share = kept[:, together].all(dim=1).float().mean().item()
+        assert share == pytest.approx(0.5 ** len(together), abs=0.005)
+    assert not torch.equal(Dropout(0.5)(torch.ones(64)), Dropout(0.5)(torch.ones(64)))
 
 
 def test_wrong_requests_are_refused() -> None:

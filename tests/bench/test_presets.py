@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,18 @@ def test_the_papers_table(dataset: str, network: str) -> None:
     p = found.protocol
     assert (p.epochs, p.batch_size, p.lr, p.weight_decay, p.momentum) == (200, 512, 0.1, 5e-4, 0.9)
     assert (p.milestones, p.factor, p.patience) == ((60, 120, 160), 0.2, 30)
+
+
+def test_the_papers_recipe_drawn_together() -> None:
+    """In its last quarter, say, a run has the learning rate that the paper's has in its last quarter."""
+    data = DATA.find("fashion-mnist")
+    short, published = data.preset("recipe"), data.preset("paper")
+    assert (short.network, short.width, short.options) == (published.network, published.width, published.options)
+    for share in (0.0, 0.29, 0.31, 0.59, 0.61, 0.79, 0.81, 0.99):
+        rates = [x.protocol.rate(int(share * x.protocol.epochs * 100), 100) for x in (short, published)]
+        assert rates[0] == rates[1]
+    changed = {"epochs": 200, "milestones": PAPER.milestones, "patience": 30, "precision": "float32"}
+    assert replace(short.protocol, **changed) == published.protocol
 
 
 def test_learning_rates_by_hand() -> None:

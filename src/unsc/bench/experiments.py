@@ -43,9 +43,11 @@ _LIMITS: dict[str, dict[str, Any]] = {
         "settings": (*_SHORT, *_DEFAULTS),
         "tune_seconds": 300.0,
     },
+    "recipe": {"settings": (*_SHORT, *_DEFAULTS)},
+    "paper": {"settings": _DEFAULTS},
 }
-"""By preset: what methods are given. `long` gives all forgotten samples, our step its defaults, and the paper's step
-the paper's settings."""
+"""By preset: what methods are given. All but `cpu` give all forgotten samples, our step its defaults, and the paper's
+step the paper's settings."""
 _ENERGIES = (("energy", 0.97), ("merge_energy", 0.99))
 """Of the paper's step, for every data set."""
 _PASSES = 8
@@ -139,7 +141,7 @@ def experiments(
         classes=tuple(sorted(chosen.forget[: chosen.at_once])),
     )
     base = replace(base, **_LIMITS.get(preset, {}))
-    if preset == "long":
+    if preset != "cpu":
         own = (*chosen.paper_step.items(), *_ENERGIES)
         base = replace(base, settings=(*base.settings, *((f"unsc_paper.{name}", value) for name, value in own)))
     made = _TABLES[table](chosen, base)

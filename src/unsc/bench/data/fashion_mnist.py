@@ -14,7 +14,7 @@ from unsc.bench.data.shared.image_data import DATA, ImageData
 from unsc.bench.data.shared.pixels import checked_labels, normalised, read_bytes, unit
 from unsc.bench.data.shared.source import Published, Source
 from unsc.bench.data.shared.split import Split
-from unsc.bench.presets import cpu, long, paper
+from unsc.bench.presets import cpu, long, paper, recipe
 from unsc.errors import InvalidData
 
 _FOLDER = "FashionMNIST/raw"
@@ -77,7 +77,8 @@ DATA.add(
         presets={
             "paper": paper("alexnet", dropout=0.5),
             "cpu": cpu("alexnet", epochs=4, dropout=0.2),  # few epochs leave little to regularise
-            "long": long("alexnet", epochs=8),  # without dropout, whose random numbers take as long as the rest
+            "long": long("alexnet", epochs=8),
+            "recipe": recipe("alexnet", epochs=20, dropout=0.5),
         },
         forget=(6, 2, 4, 0, 3),
         paper_step={"lr": 5e-4, "max_passes": 15},

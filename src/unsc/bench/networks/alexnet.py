@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
+from unsc.bench.networks.dropout import Dropout
 from unsc.bench.networks.scale import scaled
 
 
@@ -18,12 +19,12 @@ class AlexNet(nn.Sequential):
                 nn.Conv2d(previous, filters, kernel),
                 nn.BatchNorm2d(filters),
                 nn.ReLU(),
-                nn.Dropout(dropout),
+                Dropout(dropout),
                 nn.MaxPool2d(2),
             ]
             previous = filters
         layers += [nn.Flatten()]
         units = scaled(2048, width)
         for inputs in (4 * previous, units):  # 2x2 pixels are left
-            layers += [nn.Linear(inputs, units), nn.BatchNorm1d(units), nn.ReLU(), nn.Dropout(dropout)]
+            layers += [nn.Linear(inputs, units), nn.BatchNorm1d(units), nn.ReLU(), Dropout(dropout)]
         super().__init__(*layers, nn.Linear(units, num_classes))

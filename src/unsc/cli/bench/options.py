@@ -11,7 +11,9 @@ import typer
 Data = Annotated[str, typer.Option(help="fashion-mnist, svhn, cifar-10 or cifar-100.")]
 Scenario = Annotated[str, typer.Option(help="A data set; svhn@paper for results of the preset paper.")]
 Folder = Annotated[Path | None, typer.Option(help="Where the data's files are; by default the folder UNSC_DATA.")]
-Preset = Annotated[str, typer.Option(help="paper: as published, for a GPU; cpu: a few epochs; long: more.")]
+Preset = Annotated[
+    str, typer.Option(help="paper: as published, for a GPU; recipe: the same, shorter; cpu: a few epochs; long: more.")
+]
 Trials = Annotated[int, typer.Option(help="How many repetitions, each with its own seeds.")]
 Seed = Annotated[int, typer.Option(help="All other seeds follow from it.")]
 Jobs = Annotated[int | None, typer.Option(help="Processes; one for each core by default.")]
