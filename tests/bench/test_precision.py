@@ -72,13 +72,15 @@ def test_unknown_precisions_are_refused() -> None:
 
 
 def test_presets_say_which_precision_they_are_trained_in() -> None:
-    """Only `long` and `deep` round, so that their networks are not mistaken for those of the others."""
+    """Only `long`, `deep` and `recipe` round, so that their networks are not mistaken for those of the others."""
     found = {(name, which, p.protocol.precision) for name, d in DATA.all().items() for which, p in d.presets.items()}
-    assert {precision for _, which, precision in found if which not in ("long", "deep")} == {"float32"}
-    assert {one for one in found if one[1] in ("long", "deep")} == {
+    rounding = ("long", "deep", "recipe")
+    assert {precision for _, which, precision in found if which not in rounding} == {"float32"}
+    assert {one for one in found if one[1] in rounding} == {
         ("cifar-10", "deep", "bfloat16"),
         ("cifar-10", "long", "bfloat16"),
         ("cifar-100", "long", "bfloat16"),
         ("fashion-mnist", "long", "bfloat16"),
+        ("fashion-mnist", "recipe", "bfloat16"),
         ("svhn", "long", "bfloat16"),
     }

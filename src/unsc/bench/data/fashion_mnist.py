@@ -78,7 +78,7 @@ DATA.add(
             "paper": paper("alexnet", dropout=0.5),
             "cpu": cpu("alexnet", epochs=4, dropout=0.2),  # few epochs leave little to regularise
             "long": long("alexnet", epochs=8),
-            "recipe": recipe("alexnet", epochs=10, dropout=0.5),
+            "recipe": recipe("alexnet", epochs=20, dropout=0.5),
         },
         forget=(6, 2, 4, 0, 3),
         paper_step={"lr": 5e-4, "max_passes": 15},
