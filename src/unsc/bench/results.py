@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from collections.abc import Iterable, Iterator
@@ -53,8 +54,17 @@ class Result:
     @property
     def attack_accuracy(self) -> float | None:
         """How well the paper's attack tells retained training from test samples, 0.5 to 1, if that is known."""
+        return self._of_attack("attack_accuracy")
+
+    @property
+    def attack_error(self) -> float:
+        """The standard error of that accuracy for an attack that knows nothing; infinite if there was none."""
+        samples = (self._of_attack("members") or 0) + (self._of_attack("non_members") or 0)
+        return 0.5 / samples**0.5 if samples else math.inf
+
+    def _of_attack(self, name: str) -> float | None:
         measured = self.content["measured"]["values"].get("mia_confidence") or {}
-        return (measured.get("detail") or {}).get("attack_accuracy")
+        return (measured.get("detail") or {}).get(name)
 
 
 def said_of_attacks(found: Iterable[Result]) -> str:
