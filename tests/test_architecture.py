@@ -19,7 +19,7 @@ ROOMS = ("core", "methods", "evaluation", "release", "compare", "bench", "report
 CORE = (
     ("errors", "checks", "progress", "cost", "extras", "memory", "workers", "cluster", "peers", "launch"),
     ("storage",),
-    ("wrappers", "sharded", "shards", "batches", "on_demand"),
+    ("wrappers", "sharded", "shards", "batches", "on_demand", "grad_mode"),
     ("forms", "names", "dropped"),
     ("datasets", "logits", "streams"),
     ("loading",),

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
 import torch
+from blobs import blobs, learned, network
 from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
+import unsc
 from unsc.batches import Batch
 from unsc.datasets import Source
 from unsc.duplicates import Copies, all_fingerprints, exact_copies, fingerprints, near_copies
+from unsc.errors import NotForgottenWarning
 from unsc.forms import Form
 from unsc.request import Request
+from unsc.result import Forgotten
 
 COPIES = {3: (40, 41), 7: (42,)}
 """Where samples 3 and 7 stand once more."""
@@ -90,3 +95,21 @@ def test_copies_join_their_records_with_the_same_new_label() -> None:
     assert "4 copies" in copies.note() and "forgotten with them" in copies.note()
     assert "not forgotten" in Copies(exact=COPIES).note()
     assert Copies().note() == ""
+
+
+def test_copies_of_classes_that_are_gone_do_not_stay() -> None:
+    """Their samples neither go nor stay: they are neither reported nor forgotten with the records."""
+    data = blobs(each=20)
+    x, y = data.tensors[0].clone(), data.tensors[1]
+    x[25], x[65] = x[5], x[5]  # of classes 1 and 3
+    model = learned(network(), TensorDataset(x, y), steps=20)
+    options: dict[str, Any] = {"indices": [5], "targets": "lowered", "max_passes": 1, "least_gain": 0}
+
+    def forgotten(**more: Any) -> Forgotten:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotForgottenWarning)
+            return unsc.forget(model, TensorDataset(x, y), **options, **more)
+
+    copies = [forgotten(gone=gone).metrics.records for gone in ([], [1], [1, 3])]
+    assert [found.copies.exact for found in copies if found] == [{5: (25, 65)}, {5: (65,)}, {}]
+    assert forgotten(gone=[1], copies="include").request.records == (5, 65)

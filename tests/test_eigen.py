@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -101,3 +103,14 @@ def test_any_of_equal_eigenvalues_will_do() -> None:
 def test_many_vectors_are_left_to_a_full_decomposition() -> None:
     """A flat spectrum: 97 % of it are 97 % of its dimensions."""
     assert holding(matrix_with(torch.linspace(1, 1.1, 100).double())[0], 0.97) is None
+
+
+def test_a_space_that_nothing_leads_out_of() -> None:
+    """With three different eigenvalues it is full after three blocks: what comes then is rounding, and stays apart."""
+    for size, energy in product([128, 200, 512, 1100], [0.5, 0.9, 0.97, 0.99]):
+        values = torch.tensor([1.0] * 12 + [0.2] * 18 + [1e-6] * (size - 30), dtype=torch.float64)
+        found = holding(torch.diag(values), energy)
+        assert found is not None
+        own, vectors = found
+        torch.testing.assert_close(vectors.T @ vectors, torch.eye(len(own), dtype=torch.float64), rtol=0, atol=1e-12)
+        torch.testing.assert_close(values[:, None] * vectors, own * vectors, rtol=0, atol=1e-12)

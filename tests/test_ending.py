@@ -151,3 +151,43 @@ def test_the_deeper_layers_are_the_last_that_are_used() -> None:
 def test_a_small_network_moves_as_a_whole() -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(768, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
     assert len(deeper(model, find_layers(model).layers, 0.5, photographs(2))) == 3
+
+
+class Optional(nn.Module):
+    """A network with a setting that calls leave out, which tracing would take for a tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers, self.out = nn.ModuleList(nn.Linear(5, 5) for _ in range(3)), nn.Linear(5, 4)
+
+    def forward(self, x: Tensor, scale: Tensor | None = None) -> Tensor:
+        x = x if scale is None else x * scale
+        for layer in self.layers:
+            x = layer(x).relu()
+        return self.out(x)
+
+
+class Counting(Optional):
+    """The number of samples is a plain number that the end needs, too."""
+
+    def forward(self, x: Tensor, scale: Tensor | None = None) -> Tensor:
+        count = x.size(0)
+        for layer in self.layers:
+            x = layer(x).relu()
+        return self.out(x.reshape(count, -1))
+
+
+def test_what_calls_leave_out_is_left_out_of_the_end() -> None:
+    torch.manual_seed(0)
+    model, batch = Optional().eval(), Batch(torch.randn(6, 5), torch.arange(6) % 4)
+    found = ending_of(model, last(model, 2), batch)
+    assert found is not None
+    torch.testing.assert_close(logits_of(found.end, found.given(batch)), logits_of(model, batch))
+
+
+def test_an_end_that_needs_more_than_tensors_is_not_taken() -> None:
+    """The network is then passed as a whole."""
+    torch.manual_seed(0)
+    batch = Batch(torch.randn(6, 5), torch.arange(6) % 4)
+    model = Counting().eval()
+    assert ending_of(model, last(model, 2), batch) is None

@@ -194,3 +194,20 @@ def test_inputs_keep_their_gradients() -> None:
     assert list(seen) == ["2"]
     seen["2"].sum().backward()
     assert model[0].weight.grad is not None and model[2].weight.grad is None
+
+
+class Overwritten(nn.Module):
+    """Logits that are changed where they are, after the last layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(3, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x).mul_(5)
+
+
+def test_a_layer_whose_outputs_are_overwritten_is_no_head() -> None:
+    """They are in the memory of the logits, but they are not what the layer gave."""
+    with pytest.raises(UnsupportedModel, match="no Linear layer"):
+        find_head(Overwritten(), batch(6, 3))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -9,7 +11,7 @@ from torch import Tensor, nn
 from unsc.batches import Batch
 from unsc.errors import InvalidRequest, UnsupportedModel
 from unsc.layers import find_layers
-from unsc.models import editable_layers, working_copy
+from unsc.models import count_classes, editable_layers, working_copy
 
 
 class Standardised(nn.Linear):
@@ -267,3 +269,25 @@ def test_a_pattern_that_matches_nothing_names_near_parameters() -> None:
 def test_a_pattern_that_matches_only_what_cannot_be_confined_says_why() -> None:
     with pytest.raises(InvalidRequest, match=r"1\.bias: LayerNorm\.bias.*1\.weight: LayerNorm\.weight"):
         editable_layers(network(), batch_for(4), parameters=["1.*"])
+
+
+class InPlace(nn.Module):
+    """A network that prepares its inputs where they are."""
+
+    def __init__(self, prepare: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.prepare, self.out = prepare, nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.prepare(x))
+
+
+def test_a_model_that_overwrites_its_inputs_is_refused() -> None:
+    """Unless it makes the same of them the next time. The samples themselves are as they were."""
+    batch = Batch(torch.randn(8, 5, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 3)
+    before = batch.inputs.clone()
+    with pytest.raises(UnsupportedModel, match="overwrites its inputs"):
+        count_classes(InPlace(lambda x: x.mul_(0.5)), batch)
+    assert count_classes(InPlace(lambda x: x.clamp_(min=0)), batch) == 3
+    assert count_classes(InPlace(lambda x: x * 0.5), batch) == 3
+    assert torch.equal(batch.inputs, before)

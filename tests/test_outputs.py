@@ -15,7 +15,8 @@ import unsc
 from unsc.batches import Batch, as_batch
 from unsc.bench.datasets import Split
 from unsc.features import find_head, head_inputs
-from unsc.outputs import settle
+from unsc.models import editable_layers
+from unsc.outputs import editable_head, settle
 
 FORGOTTEN = 3
 STAYS = torch.arange(6) != FORGOTTEN
@@ -124,3 +125,38 @@ def test_the_papers_step_leaves_outputs_alone(model: nn.Module, points: TensorDa
 def test_a_head_that_may_not_be_edited_is_not_settled(model: nn.Module, points: TensorDataset) -> None:
     result = unsc.forget(model, points, classes=[FORGOTTEN], parameters=["0.weight", "0.bias"], max_kl=10.0)
     assert torch.equal(list(result.model.parameters())[-1], list(model.parameters())[-1])
+
+
+class FedBack(nn.Module):
+    """What the head says first is fed back, and then it is asked again; by itself, or by a layer with its weights."""
+
+    def __init__(self, tied: bool) -> None:
+        super().__init__()
+        self.head, self.features, self.back = nn.Linear(24, 6), nn.Linear(6, 24), nn.Linear(6, 24)
+        self.early = nn.Linear(24, 6) if tied else self.head
+        self.early.weight = self.head.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.features(x).relu()
+        return self.head((x + self.back(3 * self.early(x).softmax(dim=1))).relu())
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_head_that_features_depend_on_is_left_as_it_is(points: TensorDataset, tied: bool) -> None:
+    """Otherwise its outputs were fitted and settled for features that change with them, and figures were untrue."""
+    torch.manual_seed(0)
+    model = learned(FedBack(tied), points)
+    probe = as_batch(points[:4])
+    layers, _ = editable_layers(model, probe)
+    assert find_head(model, probe).path == "head"
+    assert editable_head(model, layers, probe) is None
+    result = unsc.forget(model, points, classes=[FORGOTTEN])
+    assert result.ok
+    assert result.metrics.settled_mass is None
+
+
+def test_a_head_that_is_used_once_is_editable(model: nn.Module, points: TensorDataset) -> None:
+    probe = as_batch(points[:4])
+    found = editable_head(model, editable_layers(model, probe)[0], probe)
+    assert found is not None
+    assert found.path == "2"

@@ -52,3 +52,10 @@ def test_agreement_is_spearmans() -> None:
     assert agreement(x, x.exp()) == pytest.approx(1)
     assert agreement(x, -(x**3)) == pytest.approx(-1)
     assert agreement(x, torch.ones(40)) == 0
+
+
+def test_places_may_be_finer_than_values() -> None:
+    """In float64, as a script may have by default."""
+    pool = torch.tensor([1.0, 2.0, 4.0])
+    found = value_at(torch.tensor([1 / 6, 1 / 2, 2 / 3], dtype=torch.float64), pool)
+    torch.testing.assert_close(found, torch.tensor([1.0, 2.0, 3.0]))

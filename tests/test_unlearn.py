@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from blobs import CLASSES, blobs, learned, network
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import unsc
 from unsc.api import unlearn
 from unsc.bench.datasets import Split
-from unsc.errors import EmptyNullSpace, InvalidRequest
+from unsc.errors import EmptyNullSpace, InvalidData, InvalidRequest, NotForgottenWarning
 
 
 def loaders(split: Split) -> tuple[DataLoader, DataLoader, DataLoader]:
@@ -200,3 +203,36 @@ def test_options_that_the_guide_has_decided_are_refused(option: dict[str, Any]) 
     space = unsc.null_space(unsc.collect_moments(model, _loader([0, 1, 2] * 3), num_classes=3), retain=[0, 1])
     with pytest.raises(InvalidRequest, match=next(iter(option))):
         unsc.unlearn(model, _loader([2] * 4), space, forget=[2], retained=_loader([0, 1]), **option)
+
+
+@pytest.mark.parametrize("loader", ["forgotten", "retained", "validation"])
+def test_labels_without_an_output_are_refused(loader: str) -> None:
+    """By the loader that has them, for records as for classes."""
+    data = blobs(each=20)
+    model = learned(network(), data, steps=5)
+    points, labels = data.tensors
+    whole = [(points, labels)]
+    guide = unsc.null_space(unsc.collect_moments(model, whole, num_classes=CLASSES), retain=[1, 2, 3], energy=0.5)
+    wrong = [(points, torch.where(labels == 3, 7, labels))]
+    given: dict[str, Any] = {"forgotten": whole, "retained": whole, "validation": whole, loader: wrong}
+    with pytest.raises(InvalidData, match=f"the loader {loader} holds the labels 7.*0 to 3 are allowed"):
+        unsc.unlearn(model, guide=guide, **given)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("step", ["budgeted", "paper"])
+def test_it_does_not_matter_whether_gradients_are_off(mode: Callable[[], Any], step: str) -> None:
+    """A whole script may be under `no_grad`; the result is the same, and the mode is as it was."""
+    data = blobs(each=20)
+    model = learned(network(), data)
+    options: dict[str, Any] = {"classes": [0], "step": step, "max_passes": 2} | (
+        {"energy": 0.9, "merge_energy": 0.9} if step == "paper" else {}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotForgottenWarning)
+        expected = unsc.forget(model, data, **options)
+        with mode():
+            found = unsc.forget(model, data, **options)
+            assert not torch.is_grad_enabled()
+    for a, b in zip(found.model.parameters(), expected.model.parameters(), strict=True):
+        assert torch.equal(a, b)

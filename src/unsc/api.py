@@ -16,9 +16,10 @@ from unsc.batches import Batch, join
 from unsc.datasets import Data, as_source
 from unsc.errors import HeadOnlyWarning, InvalidRequest, NotForgotten, NotForgottenWarning, listing
 from unsc.forms import Collate
+from unsc.grad_mode import with_gradients
 from unsc.history import Past, asked_in
 from unsc.layout import channels_last
-from unsc.loaders import batches_in, check_parts, request_for, staying
+from unsc.loaders import batches_in, check_labels, check_parts, request_for, staying
 from unsc.logits import OfOutput
 from unsc.models import count_classes, digest_of, editable_layers, working_copy
 from unsc.names import numbered
@@ -41,6 +42,7 @@ from unsc.watch import Watch
 
 
 @peers.joined()
+@with_gradients()
 def forget(
     model: nn.Module | Forgotten,
     dataset: Data,
@@ -90,7 +92,7 @@ def forget(
         unseen = None
         if validation is not None:
             unseen = as_source(validation, start.model, label_key=chosen.label_key, collate_fn=collate_fn)
-        request, reference = look_around(start.original, source, request, unseen, chosen, progress=shown)
+        request, reference = look_around(start.original, source, request, unseen, chosen, labels=every, progress=shown)
         if reference.copies.included:
             positions = request.split(every, min_retained=chosen.min_retained)
         forgotten, retained = (Subset(source, part.tolist()) for part in positions)
@@ -108,6 +110,7 @@ def forget(
 
 
 @peers.joined()
+@with_gradients()
 def unlearn(
     model: nn.Module | Forgotten,
     forgotten: Iterable[Any],
@@ -138,6 +141,7 @@ def unlearn(
     check = staying(batches_in(retained, "retained", start.model, chosen.label_key), start.gone)
     whole = join(batches_in(forgotten, "forgotten", start.model, chosen.label_key))
     count = count_classes(start.original, check[0])
+    check_labels({"forgotten": [whole], "retained": check}, count)
     request = request_for(named, count, start.gone)
     peers.agree({"the model": digest_of(start.model), "what is to be forgotten": request, "the options": options})
     chosen.check_used(request.kind)
@@ -146,6 +150,7 @@ def unlearn(
     unseen: list[Batch] = []
     if validation is not None:
         unseen = staying(batches_in(validation, "validation", start.model, chosen.label_key), start.gone, "validation")
+        check_labels({"validation": unseen}, count)
     reference = Reference(Validation(tuple(unseen)))
     completed = chosen.completed(len(whole), targets=default_targets(chosen, request, reference))
     samples = Samples(*split_for(request, whole, completed), RetainFit.none(), check, unseen)
@@ -154,6 +159,7 @@ def unlearn(
 
 
 @peers.joined()
+@with_gradients()
 def retained_curvature(
     model: nn.Module,
     retained: Iterable[Any],
@@ -178,6 +184,7 @@ def retained_curvature(
     fit = RetainFit.from_batch(join(batches_in(retained, "retained", model, label_key)))
     gone = join(batches_in(forgotten, "forgotten", model, label_key))
     count = count_classes(original, held_out[0])
+    check_labels({"check": held_out, "forgotten": [gone]}, count)
     request = Request.for_records(None, count) if forget is None else Request.for_classes(forget, count)
     peers.agree({"the model": digest_of(model), "what is to be forgotten": request})
     channels_last(original, held_out[0])
@@ -196,9 +203,9 @@ def _told(result: Forgotten, strict: bool) -> Forgotten:
     if peers.rank() > 0:
         return result  # one rank says it
     if not result.ok:
-        warnings.warn(result.metrics.promise, NotForgottenWarning, stacklevel=4)
+        warnings.warn(result.metrics.promise, NotForgottenWarning, stacklevel=5)
     if result.metrics.edited.head_only and result.options.parameters is None:
-        warnings.warn(_only_the_head(result), HeadOnlyWarning, stacklevel=4)
+        warnings.warn(_only_the_head(result), HeadOnlyWarning, stacklevel=5)
     return result
 
 

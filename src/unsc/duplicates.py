@@ -7,7 +7,7 @@ makes of them: the inputs of its head point in almost the same direction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
@@ -44,6 +44,16 @@ class Copies:
         """What was made of it by `dataclasses.asdict` and JSON, whose keys are strings and which has no tuples."""
         exact, near = ({int(i): tuple(own) for i, own in values[name].items()} for name in ("exact", "near"))
         return cls(exact, near, tuple(values["looked_for"]), values["included"])
+
+    def without(self, positions: Iterable[int]) -> Copies:
+        """Without copies at some positions."""
+        others = set(positions)
+
+        def left(found: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
+            kept = {i: tuple(j for j in own if j not in others) for i, own in found.items()}
+            return {i: own for i, own in kept.items() if own}
+
+        return replace(self, exact=left(self.exact), near=left(self.near))
 
     def copied(self) -> int:
         """How many records have copies that stay."""

@@ -23,6 +23,8 @@ _SOONEST = {_BLOCK: 2.0, _WIDE_BLOCK: 2.5}
 _LATER, _EACH = 1.15, math.exp(-2)
 """How many times wider a space is looked at again if nothing is near, as to look takes as long as to widen it by a few
 blocks; and what else a block multiplies the angle by, as far as one knows beforehand."""
+_NOTHING = 1e-10
+"""Share of a product that may be rounding."""
 _FEW_ROWS = 512
 """Rows whose products with each other take less time than those of a whole space with the rows."""
 
@@ -62,10 +64,12 @@ def _found(apply: Callable[[Tensor], Tensor], like: Tensor, wanted: float) -> tu
         inside[last, :k] = left @ known.mT
         inside[:k, last] = inside[last, :k].mT
         further, over = torch.linalg.qr((left - inside[last, :k] @ known).mT)
-        # Rounding leaves a part of the space in it, much of it where there is little else.
-        further = further.mT.contiguous()
-        further -= (further @ known.mT) @ known
-        space[k : k + block] = torch.linalg.qr(further.mT)[0].mT
+        # Rounding leaves a part of the space in it, much of it where there is little else, and all where nothing is.
+        for _ in range(1 if over.diagonal().abs().min() > _NOTHING * left.norm() else 2):
+            further = further.mT.contiguous()
+            further -= (further @ known.mT) @ known
+            further = torch.linalg.qr(further.mT)[0]
+        space[k : k + block] = further.mT
         if k >= next_look and float(inside[:k, :k].trace()) >= wanted:
             values, turns = torch.linalg.eigh(inside[:k, :k])
             values, turns = values.flip(0), turns.flip(1)

@@ -9,6 +9,7 @@ predictions, is used as a whole.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ import torch
 from torch import fx, nn
 
 from unsc import peers
-from unsc.batches import Batch, pieces
+from unsc.batches import Batch, columns_of, pieces
 from unsc.layers import Layer, kind_of
 from unsc.logits import AsLogits, logits_of
 from unsc.on_demand import bytes_of
@@ -65,14 +66,14 @@ def ending_of(model: nn.Module, layers: Collection[Layer], probe: Batch) -> Endi
     if not all(isinstance(hook, AsLogits) for hook in hooks):
         return None
     try:
-        parts = _parts(model, {name for layer in layers for name in layer.parameters})
-    except Exception:  # whatever keeps foreign code from being traced
+        parts = _parts(model, {name for layer in layers for name in layer.parameters}, len(columns_of(probe.inputs)))
+        if parts is None:
+            return None
+        for hook in hooks:
+            parts.end.register_forward_hook(hook)
+        return parts if _says_the_same(parts, probe) else None
+    except Exception:  # whatever keeps foreign code from being traced, or what was traced from being run
         return None
-    if parts is None:
-        return None
-    for hook in hooks:
-        parts.end.register_forward_hook(hook)
-    return parts if _says_the_same(parts, probe) else None
 
 
 def ended(samples: Samples, ending: Ending, most_bytes: int) -> Samples | None:
@@ -111,9 +112,13 @@ class _Tracer(fx.Tracer):
         return looked_at or kind_of(m) is not None or super().is_leaf_module(m, module_qualified_name)
 
 
-def _parts(model: nn.Module, moving: Collection[str]) -> Ending | None:
-    """Cut where the first of the `moving` parameters is used; None if all of the network comes after that."""
-    graph = _Tracer().trace(model)
+def _parts(model: nn.Module, moving: Collection[str], inputs: int) -> Ending | None:
+    """Cut where the first of the `moving` parameters is used; None if all of the network comes after that.
+
+    Of what the network takes, the first `inputs` are given, and others have the values that they have without.
+    """
+    taken = list(inspect.signature(model.forward).parameters.values())
+    graph = _Tracer().trace(model, {p.name: p.default for p in taken[inputs:] if p.default is not p.empty})
     ours = {id(p) for name, p in model.named_parameters(remove_duplicate=False) if name in moving}
     later: set[fx.Node] = set()
     for node in graph.nodes:

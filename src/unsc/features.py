@@ -38,14 +38,15 @@ class Head:
 def find_head(model: nn.Module, batch: Batch) -> Head:
     """The linear layer whose outputs for `batch`, bit for bit, are the logits of `model`."""
     linear = _linear_layers(model)
-    outputs: dict[str, object] = {}
+    outputs: dict[str, Tensor] = {}
 
     def receive(call: Call[Any]) -> None:
-        outputs[call.path] = call.output
+        if isinstance(call.output, Tensor):  # subclasses may return anything
+            outputs[call.path] = call.output.clone()  # what follows may work in place
 
     with hooked(linear, receive):
         logits = logits_of(model, batch.for_model(model))
-    found = [path for path, output in outputs.items() if isinstance(output, Tensor) and torch.equal(output, logits)]
+    found = [path for path, output in outputs.items() if torch.equal(output, logits)]
     if not found:
         raise UnsupportedModel(
             f"no Linear layer of this model returns its logits (looked at {listing(linear) or 'none'}); this method "

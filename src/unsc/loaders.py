@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import nn
@@ -11,7 +11,7 @@ from unsc import peers
 from unsc.batches import Batch
 from unsc.datasets import batches_of
 from unsc.duplicates import fingerprints
-from unsc.errors import InvalidRequest, listing
+from unsc.errors import InvalidData, InvalidRequest, listing
 from unsc.request import Request, batches_without
 
 
@@ -52,6 +52,17 @@ def staying(batches: list[Batch], gone: Iterable[int], name: str = "retained") -
     if not left:
         raise InvalidRequest(f"the loader {name} holds samples of classes that are gone alone; it needs others")
     return left
+
+
+def check_labels(loaders: Mapping[str, Iterable[Batch]], num_classes: int) -> None:
+    """Refuse loaders, by name, whose labels the model has no outputs for."""
+    for name, batches in loaders.items():
+        found = {k for batch in batches for k in batch.labels.tolist()}
+        if wrong := sorted(k for k in found if not 0 <= k < num_classes):
+            raise InvalidData(
+                f"the loader {name} holds the labels {listing(wrong)}, but the model has {num_classes} outputs: labels "
+                f"0 to {num_classes - 1} are allowed"
+            )
 
 
 def check_parts(classes: tuple[int, ...], forgotten: Batch, retained: list[Batch]) -> None:

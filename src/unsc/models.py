@@ -9,11 +9,11 @@ from collections.abc import Collection
 from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from unsc import peers
-from unsc.batches import Batch, describe
+from unsc.batches import Batch, describe, tensors_of
 from unsc.errors import InvalidRequest, UnscError, UnsupportedModel, listing
 from unsc.layers import Layer, check_layers, find_layers, names_of_kinds
 from unsc.logits import AsLogits, OfOutput, check_logits, check_not_sigmoid, logits_of
@@ -93,8 +93,25 @@ def count_classes(model: nn.Module, batch: Batch) -> int:
             "give samples in the form it was trained on"
         ) from e
     check_logits(logits)
+    _check_inputs_stay(model, batch, few, logits)
     check_not_sigmoid(model, few)
     return logits.shape[1]
+
+
+def _check_inputs_stay(model: nn.Module, batch: Batch, few: Batch, logits: Tensor) -> None:
+    """Refuse a model that overwrites its inputs: samples that are looked at again would not be what they were.
+
+    `few` of a batch were passed already, with these `logits`. What a second pass does not see does no harm.
+    """
+    before = batch[torch.arange(len(few))].for_model(model)
+    pairs = zip(tensors_of(before.inputs), tensors_of(few.inputs), strict=True)
+    if all(torch.equal(x, y) for x, y in pairs):
+        return
+    if not torch.allclose(logits_of(model, few), logits, rtol=1e-3, atol=1e-3 * logits.abs().max().item()):
+        raise UnsupportedModel(
+            "the model overwrites its inputs (such as by x.sub_(mean) or x *= 2), so that a sample is another one when "
+            "it is looked at again; let it work on a copy (x = x - mean)"
+        )
 
 
 def editable_layers(

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from unsc.batches import Batch, pieces
 from unsc.errors import InvalidRequest, UnsupportedModel
 from unsc.features import Head, find_head, head_inputs
-from unsc.layers import Layer
+from unsc.layers import Layer, hooked
+from unsc.logits import logits_of
 from unsc.pooled_head import as_linear, find_pooled_head
 from unsc.request import Request
 from unsc.ridge import Ridge
@@ -32,10 +33,12 @@ Without a bias, rows hold the level of the output as well, and that is not to sh
 
 
 def editable_head(model: nn.Module, layers: Iterable[Layer], batch: Batch) -> Head | None:
-    """The layer whose outputs are the logits, if there is one and all of its parameters may be edited.
+    """The layer whose outputs are the logits, if there is one, all of its parameters may be edited and nothing else is
+    made with them.
 
     Its outputs may be averaged or normalised first; a convolution is given as a linear layer in the same memory.
     """
+    layers = tuple(layers)
     try:
         head = find_head(model, batch)
     except UnsupportedModel:
@@ -45,7 +48,17 @@ def editable_head(model: nn.Module, layers: Iterable[Layer], batch: Batch) -> He
         head = Head(path, linear_at(model, path))
     editable = {name for layer in layers for name in layer.parameters}
     own = {f"{head.path}.{name}" for name, _ in head.layer.named_parameters()}
-    return head if own <= editable else None
+    return head if own <= editable and _used_once(model, head, layers, batch) else None
+
+
+@torch.no_grad()
+def _used_once(model: nn.Module, head: Head, layers: Sequence[Layer], batch: Batch) -> bool:
+    """Whether a pass makes the logits with a head's weights and nothing else, that features would depend on."""
+    calls: list[str] = []
+    places = {use.module for x in layers if f"{head.path}.weight" in x.parameters for use in x.uses}
+    with hooked({path: model.get_submodule(path) for path in places}, lambda call: calls.append(call.path)):
+        logits_of(model, batch.for_model(model))
+    return len(calls) == 1
 
 
 def check_droppable(model: nn.Module, head: Head | None, request: Request) -> Head:
@@ -54,7 +67,8 @@ def check_droppable(model: nn.Module, head: Head | None, request: Request) -> He
         raise UnsupportedModel(
             "drop_outputs=True needs a Linear layer that gives the logits themselves, one for each class, and whose "
             "weights may be edited; this model has none (one output for two classes, a head that is no Linear, "
-            "weights that are shared or frozen). Leave drop_outputs out: the outputs then stay, as low as they go"
+            "weights that are shared, used twice or frozen). Leave drop_outputs out: the outputs then stay, as low as "
+            "they go"
         )
     if int(request.stays.sum()) < 2:
         raise InvalidRequest("drop_outputs=True would leave one output, which no classifier has; leave it out")

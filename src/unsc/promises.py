@@ -73,9 +73,8 @@ def promise(request: Request, status: Status, stopped: Stopped, before: Known, a
         )
     return (
         f"Forgotten: {share} of {names} are still classified as before ({before.hits} in the original network); the "
-        "others are classified as the retained classes that the original network found most similar, and predictions "
-        f"on retained data stay within {_within(retained)}. This does not promise weights as if the classes had never "
-        "been seen."
+        "others are classified as classes that stay, and predictions on retained data stay within "
+        f"{_within(retained)}. This does not promise weights as if the classes had never been seen."
     )
 
 

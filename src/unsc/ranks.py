@@ -24,7 +24,7 @@ def value_at(place: Tensor, pool: Tensor) -> Tensor:
     ordered = pool.sort().values
     below = position.floor().long()
     above = (below + 1).clamp(max=len(pool) - 1)
-    return torch.lerp(ordered[below], ordered[above], position - below)
+    return torch.lerp(ordered[below], ordered[above], (position - below).to(ordered))
 
 
 def auc(first: Tensor, second: Tensor) -> float:

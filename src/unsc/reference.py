@@ -6,14 +6,14 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from torch import nn
+from torch import Tensor, nn
 
 from unsc.datasets import Source
 from unsc.duplicates import Copies, all_fingerprints, exact_copies, near_copies
 from unsc.errors import GuessedTargetsWarning, InvalidRequest
 from unsc.options import Options
 from unsc.progress import Progress, quiet
-from unsc.request import Request
+from unsc.request import Request, of_classes
 from unsc.targets import Lowered, Relabel, Targets, as_rule
 from unsc.validation import Validation, read_validation
 
@@ -36,10 +36,12 @@ def look_around(
     validation: Source | None,
     options: Options,
     *,
+    labels: Tensor,
     progress: Progress = quiet,
 ) -> tuple[Request, Reference]:
     """What there is to know of a request for records, and the request with their copies if those are to go as well.
 
+    `labels` (n,) are those of the training data: samples of classes that are gone do not stay, and are no copies.
     Copies are looked for in one pass over the training data; with it validation samples that are training data are
     found. Without it (`copies="ignore"`) only those that are records themselves are.
     """
@@ -53,6 +55,7 @@ def look_around(
     else:
         prints = all_fingerprints(source, progress=progress)
         copies = _find_copies(original, source, request, prints, options, progress)
+        copies = copies.without(of_classes(labels, request.gone).nonzero().flatten().tolist())
         if copies.included:
             request = request.with_copies(copies.origins())
     unseen = Validation()

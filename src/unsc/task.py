@@ -31,6 +31,7 @@ from unsc.targets import (
     Goal,
     Scores,
     TargetRule,
+    Views,
     fitting_labels,
     read_out,
     scores_of,
@@ -182,14 +183,13 @@ def make_aims(
     new_labels, first = torch.tensor(request.new_labels, dtype=torch.long), torch.tensor(unseen_margins)
     evidence, scores = Evidence(NO_SCORES, torch.empty(0), unseen_margins=first), None
     if samples.validation and rule.reads_layers and (samples.trained is None or samples.trained):
-        views = [views_of(original, batches) for batches in _to_read(samples)]
-        evidence = replace(evidence, trained=views[1].scores, unseen=views[2].scores, readout=read_out(*views))
-        scores = views[0].scores.to(next(original.parameters()).device)
+        records, trained, unseen = views = _views(original, samples)
+        evidence = replace(evidence, trained=trained.scores, unseen=unseen.scores, readout=read_out(*views))
+        scores = records.scores.to(next(original.parameters()).device)
     elif samples.validation:
         evidence = replace(evidence, unseen=scores_of_all(original, samples.validation))
     if rule.reads_labels and samples.retain_check:
-        own, others = (views_of(original, batches) for batches in _with_labels(samples))
-        evidence = replace(evidence, label_scores=fitting_labels(own, others))
+        evidence = replace(evidence, label_scores=fitting_labels(*_with_labels(original, samples)))
 
     def targets(scores: Scores) -> Tensor:
         removed = request.removed(scores.labels)
@@ -224,16 +224,18 @@ def without(targets: Tensor, classes: Sequence[int]) -> Tensor:
     return left / left.sum(dim=1, keepdim=True).clamp(min=1e-30)
 
 
-def _to_read(samples: Samples) -> tuple[list[Batch], Sequence[Batch], Sequence[Batch]]:
-    """Records, other training samples, and unseen ones."""
-    trained = samples.retain_check if samples.trained is None else samples.trained
-    return list(pieces(samples.forget_fit)), trained, samples.validation
+def _views(original: nn.Module, samples: Samples) -> tuple[Views, Views, Views]:
+    """Of records, of other training samples, and of unseen ones. One record does not tell samples from positions."""
+    unseen = views_of(original, samples.validation)
+    trained = views_of(original, samples.retain_check if samples.trained is None else samples.trained)
+    return views_of(original, list(pieces(samples.forget_fit)), like=unseen), trained, unseen
 
 
-def _with_labels(samples: Samples) -> tuple[list[Batch], list[Batch]]:
-    """Records, and other training samples, whose labels are right."""
+def _with_labels(original: nn.Module, samples: Samples) -> tuple[Views, Views]:
+    """Of records, and of other training samples, whose labels are right."""
     some = samples.retain_fit.draw(_MOST_CHECKED, BATCH, torch.Generator().manual_seed(0))
-    return list(pieces(samples.forget_check)), [*samples.retain_check, *some]
+    retained = views_of(original, [*samples.retain_check, *some])
+    return views_of(original, list(pieces(samples.forget_check)), like=retained), retained
 
 
 def draw_retained(

@@ -243,3 +243,16 @@ def test_gradients_of_many_samples_are_those_of_all_at_once(digits: Split, digit
     assert many[0] == pytest.approx(whole[0], rel=1e-4)
     for name, gradient in whole[1].items():
         torch.testing.assert_close(dense(many[1][name]), dense(gradient), atol=1e-5, rtol=1e-3)
+
+
+def test_where_no_effect_shows_steps_go_by_the_curvature() -> None:
+    """Predictions that no rounding is left in say nothing of what layers do together, and are no reason to fail."""
+    model, curvature, watch = simple()
+    with torch.no_grad():
+        model.weight.copy_(1e9 * torch.eye(4)[:, :3])
+    watch = Watch(model, watch.batches, torch.ones(4, dtype=torch.bool))
+    before = model.weight.clone()
+    step = BudgetedStep(model, find_layers(model).layers, curvature, watch, budget=BUDGET)
+    step(Batch(torch.ones(5, 3), torch.zeros(5, dtype=torch.long)), torch.eye(4)[[3] * 5])
+    assert torch.isfinite(model.weight).all()
+    assert not torch.equal(model.weight, before)

@@ -35,13 +35,26 @@ class Words(nn.Module):
         return self.out(self.fc(x[:, None].expand(-1, 30, -1).cumsum(dim=1)).relu().mean(dim=1))
 
 
+class Crossed(nn.Module):
+    """Wide layers that are called in another order than they are defined, one of them on both sides of the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last, self.around, self.first = (nn.Linear(40, 40) for _ in range(3))
+        self.out = nn.Linear(40, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        inside = self.last(self.around(self.first(x).tanh()).tanh())
+        return self.out(self.around(inside.tanh()))
+
+
 def in_place() -> nn.Module:
     """What follows the wide layers overwrites what they return."""
     wide = nn.Linear(40, 60), nn.ReLU(inplace=True), nn.Linear(60, 50, bias=False), nn.ReLU(inplace=True)
     return nn.Sequential(*wide, nn.Linear(50, 3))
 
 
-@pytest.mark.parametrize("make", [in_place, Twice, Words])
+@pytest.mark.parametrize("make", [in_place, Twice, Words, Crossed])
 def test_gradients_by_factors_are_those_of_autograd(make: type[nn.Module]) -> None:
     torch.manual_seed(0)
     model = make().double()

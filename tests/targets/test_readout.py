@@ -35,6 +35,32 @@ def test_the_layer_that_memorised_is_not_read() -> None:
     assert read_out(*only_deep) is None
 
 
+class Sideways(nn.Module):
+    """Layers that see samples, and some that see positions by themselves: with one sample there seem to be one more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = nn.ModuleList(nn.Linear(1, 4) for _ in range(8))
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        where = torch.linspace(-1, 1, 5)[None, :, None]
+        for place, layer in zip(self.places, self.layers, strict=True):
+            x = x + layer(x + place(where)).relu()
+        return x.mean(dim=1)
+
+
+def test_the_same_layers_are_read_for_one_record_as_for_many_samples() -> None:
+    """Of one sample, what the positions are given seems to be its own."""
+    torch.manual_seed(0)
+    model = Sideways()
+    record, others = (Batch(torch.randn(n, 5, 4), torch.arange(n) % 4) for n in (1, 40))
+    many = views_of(model, [others])
+    assert set(views_of(model, [record]).features) != set(many.features), "or there is nothing to see here"
+    assert list(views_of(model, [record], like=many).features) == list(many.features)
+    read_out(views_of(model, [record]), many, many)  # layers that only some views have are left out
+
+
 def test_the_read_out_says_of_records_what_the_network_would() -> None:
     """Where a network is a linear map of a layer that it did not learn by heart, and adds what it memorised to it."""
     g = torch.Generator().manual_seed(0)

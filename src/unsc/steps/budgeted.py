@@ -216,7 +216,7 @@ class BudgetedStep(Step):
         agreed = not first and 1 / _AGREE <= self.excess <= _AGREE
         self._interval = 2 * self._interval if agreed else _MEASURE_EVERY
         found = effects(self.model, self.layers, heading.directions, batches, self.watch, seed=self._measurements)
-        if torch.isfinite(found).all():
+        if torch.isfinite(found).all() and found.any():  # where nothing shows, the curvature is all that is known
             now = Together.measured(found, heading.costs)
             self.together, self.excess = self.together.averaged(now) if agreed else now, 1.0
         self._measurements += 1

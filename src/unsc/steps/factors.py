@@ -119,10 +119,10 @@ def own_gradients(
     outputs = [call.output for calls in seen.values() for call in calls]
     found = torch.autograd.grad(value, [*outputs, *others.values()], allow_unused=True, materialize_grads=True)
     told, grads = iter(found[: len(outputs)]), dict(zip(others, found[len(outputs) :], strict=True))
-    matrices: dict[str, Matrix] = {}
-    for layer in layers:
-        calls = seen.get(layer.name)
-        matrices[layer.name] = layer.matrix(grads) if calls is None else _product(layer, calls, told)
+    by_name = {x.name: x for x in layers}
+    # In the order of calls, as the gradients came: modules need not be called in the order in which they are defined.
+    products = {name: _product(by_name[name], calls, told) for name, calls in seen.items()}
+    matrices = {x.name: products[x.name] if x.name in products else x.matrix(grads) for x in layers}
     return value.item(), matrices
 
 

@@ -3,7 +3,7 @@
 from unsc.targets.classes import Hard, PseudoLabels, Random, Soft, pseudo_labels
 from unsc.targets.correcting import fitting_labels
 from unsc.targets.goal import Goal, Gone, Near, Unnoticed
-from unsc.targets.readout import Readout, read_out, views_of
+from unsc.targets.readout import Readout, Views, read_out, views_of
 from unsc.targets.records import Away, Expected, Lowered, Relabel, Unseen
 from unsc.targets.rule import TARGETS, Evidence, TargetRule, Targets, as_rule, find_targets
 from unsc.targets.scores import NO_SCORES, Scores, margins, scores_of, scores_of_all
@@ -29,6 +29,7 @@ __all__ = [
     "Targets",
     "Unnoticed",
     "Unseen",
+    "Views",
     "as_rule",
     "find_targets",
     "fitting_labels",

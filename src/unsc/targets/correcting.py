@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from unsc.targets.readout import Ridge, Views
+from unsc.targets.readout import Ridge, Views, seen_in_all
 
 
 def fitting_labels(records: Views, retained: Views) -> Tensor | None:
@@ -21,8 +21,8 @@ def fitting_labels(records: Views, retained: Views) -> Tensor | None:
     right, wrong = retained.scores.labels, records.scores.labels
     wanted = F.one_hot(right, records.scores.logits.shape[1]).float()
     best, found = -2.0, None
-    for layer, features in retained.features.items():
-        judge, left_out = Ridge.fitted(features, wanted)
+    for layer in seen_in_all(retained, records):
+        judge, left_out = Ridge.fitted(retained.features[layer], wanted)
         said = judge(records.features[layer])
         worth = _share(left_out, right) - _share(said, wrong)
         if worth > best:

@@ -59,11 +59,11 @@ class Readout:
 
 
 @torch.no_grad()
-def views_of(model: nn.Module, batches: Sequence[Batch]) -> Views:
-    """A network's scores and features for samples, on the CPU."""
+def views_of(model: nn.Module, batches: Sequence[Batch], like: Views | None = None) -> Views:
+    """A network's scores and features for samples, on the CPU: those of the same layers as in other views, if given."""
     logits: list[Tensor] = []
     features: dict[str, list[Tensor]] = {}
-    paths: Sequence[str] | None = None
+    paths: Sequence[str] | None = None if like is None else list(like.features)
     for batch in batches:
         with inputs_of_layers(model, paths) as seen:
             logits.append(logits_of(model, batch.for_model(model)).float().cpu())
@@ -78,12 +78,17 @@ def views_of(model: nn.Module, batches: Sequence[Batch]) -> Views:
     return Views(Scores(torch.cat(logits), torch.cat([batch.labels.cpu() for batch in batches])), whole)
 
 
+def seen_in_all(*views: Views) -> list[str]:
+    """The layers that all views have: by chance, what is no sample may be as many as the samples of a batch."""
+    return [path for path in views[0].features if all(path in other.features for other in views)]
+
+
 def read_out(forgotten: Views, trained: Views, unseen: Views) -> Readout | None:
     """The best read-out, fitted on `unseen`; None if every layer's tells what the network was trained on."""
     own = margins(unseen.scores)
     found: list[Readout] = []
-    for layer, features in unseen.features.items():
-        judge, left_out = Ridge.fitted(features, unseen.scores.logits)
+    for layer in seen_in_all(forgotten, trained, unseen):
+        judge, left_out = Ridge.fitted(unseen.features[layer], unseen.scores.logits)
         first, second = (Scores(judge(v.features[layer]), v.scores.labels) for v in (forgotten, trained))
         third = Scores(left_out, unseen.scores.labels)
         tells = auc(margins(second), margins(third))
