@@ -108,7 +108,7 @@ class Options:
             check(name, "a whole number of at least 1", is_whole(getattr(self, name), 1))
         check("num_workers", "a whole number of at least 0", is_whole(self.num_workers, 0))
         check("max_kl", "a number above 0", self.max_kl is None or (is_number(self.max_kl) and self.max_kl > 0))
-        check("seed", "a whole number of at least 0", is_whole(self.seed, 0))
+        check("seed", "a whole number of at least 0 and below 2**63", is_whole(self.seed, 0) and self.seed < 2**63)
 
     @classmethod
     def from_keywords(cls, keywords: dict[str, Any]) -> Options:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -145,13 +146,36 @@ def test_data_of_a_users_code(command: Run, folder: Path) -> None:
         (("--classes", "cat", "--out", "model.safetensors"), "model.safetensors exists already"),
         (("--classes", "cat", "--out", "model.safetensors", "--overwrite"), "model.safetensors is a file"),
         (("--classes", "cat", "--workers", "-1"), "workers=-1; allowed is a whole number of at least 0"),
+        (("--classes", "9" * 5000), "there is no class '999"),
+        (("--classes", "cat", "--options", "progress=1"), "there is no option 'progress'"),
+        (("--classes", "cat", "--seed", "9" * 30), "allowed is a whole number of at least 0 and below 2**63"),
+        (("--classes", "cat", "--out", "model.safetensors/x"), "a part of this path is a file, not a folder"),
+        (("--classes", "cat", "--out", "train/x"), "train/x is in the data train, whose folders are classes"),
+        (("--classes", "cat", "--out", "test/x/y", "--validation", "test"), "test/x/y is in the data test"),
     ],
 )
 def test_mistakes_are_messages(command: Run, folder: Path, words: tuple[str, ...], said: str) -> None:
-    before = sorted(path.name for path in folder.iterdir())
+    """Said before anything is computed: no stage has begun."""
+    before = sorted(folder.rglob("*"))
     code, out, err = command(*WORDS, "--out", "runs/x", *words)
-    assert (code, out) == (2, "") and said in err and "error: " in err
-    assert sorted(path.name for path in folder.iterdir()) == before
+    assert (code, out) == (2, "") and said in err and err.startswith("error: ")
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_what_a_run_starts_from_is_not_replaced(command: Run, folder: Path) -> None:
+    """Not even where it is a result itself: if classes are not forgotten, nothing else would be left."""
+    (folder / "first").mkdir()
+    shutil.copy(folder / "model.safetensors", folder / "first/model.safetensors")
+    moved = ("--weights", "first/model.safetensors", "--classes", "cat", "--overwrite", "--dry-run")
+    code, _, err = command(*WORDS, *moved, "--out", "first")
+    assert code == 2 and "first/model.safetensors is in first, which would be replaced" in err
+    assert command(*WORDS, *moved, "--out", "second")[0] == 0
+
+
+def test_names_in_brackets_are_names(command: Run, folder: Path) -> None:
+    """And no markup, which would be left out of what is said, or fail."""
+    code, out, err = command(*WORDS, "--classes", "cat", "--out", "runs/[/bold] [red]x")
+    assert code == 0 and "Written to runs/[/bold] [red]x: model.safetensors" in out, err
 
 
 def test_folders_that_are_not_the_models_are_refused(command: Run, folder: Path) -> None:

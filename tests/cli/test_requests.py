@@ -60,6 +60,8 @@ def test_requests_are_listed_and_shown(command) -> None:
     assert shown["result"]["metrics"]["forget_acc"]["n"] == 20
     code, _, err = command("show", "7", "--store", "store")
     assert code == 2 and "no request 7" in err
+    code, _, err = command("show", 10**30, "--store", "store")
+    assert code == 2 and f"no request {10**30}" in err
     code, _, err = command("log", "--store", "nowhere")
     assert code == 2 and "no ledger" in err
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from unsc.errors import InvalidRequest
-from unsc.loading.code import import_callable
+from unsc.loading.code import import_callable, made_by
 
 
 @pytest.fixture
@@ -42,6 +42,7 @@ def test_what_is_missing_is_named(here: Path) -> None:
     (here / "my_networks_b.py").write_text("import no_such_package_b\n")
     (here / "my_networks_c.py").write_text("def make_it(): ...\nsize = 3\n")
     (here / "my_networks_d.py").write_text("1 / 0\n")
+    (here / "my_networks_e.py").write_text("import sys\nsys.exit(0)\n")
     cases = {
         "no_such_module_b:make": "there is no module 'no_such_module_b'",
         "os.no_such_part:make": "there is no module 'os.no_such_part'",
@@ -49,7 +50,14 @@ def test_what_is_missing_is_named(here: Path) -> None:
         "my_networks_c:make": "my_networks_c has no 'make'; it has make_it",
         "my_networks_c:size": "is a int, which cannot be called",
         "my_networks_d:make": "importing my_networks_d fails with ZeroDivisionError",
+        "my_networks_e:make": "importing my_networks_e fails with SystemExit: 0",
     }
     for path, message in cases.items():
         with pytest.raises(InvalidRequest, match=message):
             import_callable(path)
+
+
+def test_code_that_ends_the_process_is_a_mistake_and_no_success(here: Path) -> None:
+    (here / "my_networks_f.py").write_text("import sys\ndef make():\n    sys.exit(0)\n")
+    with pytest.raises(InvalidRequest, match=r"my_networks_f:make\(\) failed \(SystemExit: 0\)"):
+        made_by("my_networks_f:make")

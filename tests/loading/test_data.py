@@ -98,6 +98,10 @@ def test_arrays(here: Path, model: LoadedModel) -> None:
         ({"x": np.ones((0, 3)), "y": np.ones(0, dtype=int)}, "has no samples"),
         ({"x": np.ones((2, 3)), "y": [0, 2], "classes": ["a", "b"]}, "names 2 classes and has labels from 0 to 2"),
         ({"x": np.ones((2, 3)), "y": [0, 1], "id": ["a", "a"]}, "has the ids a more than once"),
+        ({"x": np.ones((2, 3)), "y": [0, 1], "id": [[7], [8]]}, r"has id of shape \(2, 1\) for 2 samples"),
+        ({"x": np.ones((2, 3)), "y": [0, 1], "id": [7]}, r"has id of shape \(1,\) for 2 samples"),
+        ({"x": np.ones((2, 3)), "y": [0, 1], "classes": ["a", "a", "b"]}, "several classes by the same name"),
+        ({"x": np.ones((2, 3)), "y": np.array([0, 2**64 - 1], dtype=np.uint64)}, "has the label 18446744073709551615"),
         ({"x": np.array([{}, []], dtype=object), "y": [0, 1]}, "holds Python objects, and reading them would run code"),
     ],
 )
@@ -156,6 +160,29 @@ def test_tables_of_texts(here: Path, model: LoadedModel) -> None:
         load_data("a.csv", model=model)
 
 
+def test_categories_in_parquet_are_texts(here: Path, model: LoadedModel) -> None:
+    """As pandas writes them."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = {name: arrow.array(values).dictionary_encode() for name, values in {"id": "xy", "label": "ba"}.items()}
+    parquet.write_table(arrow.table({"text": ["one", "two"], **rows}), here / "a.parquet")
+    data = load_data("a.parquet", model=model, transform="brought_data:length")
+    assert (list(data.ids), data.labels.tolist(), data.class_names) == (["x", "y"], [1, 0], ("a", "b"))
+
+
+def test_columns_of_parquet_that_are_needed_and_cannot_be_read_are_named(here: Path, model: LoadedModel) -> None:
+    """Ids are a float where one of them is missing; the number of a row in their place would be another sample."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = {"text": ["a", "b"], "label": [0, 1], "id": [1, 0]}
+    for name, values in {"id": [1.0, 0.0], "label": [0.0, 1.0], "text": [b"a", b"b"]}.items():
+        parquet.write_table(arrow.table(rows | {name: values}), here / "a.parquet")
+        with pytest.raises(InvalidData, match=f"{name} in a.parquet is of type (double|binary); write it as texts"):
+            load_data("a.parquet", model=model, transform="brought_data:length")
+    twice = arrow.Table.from_arrays([arrow.array(["a"])] * 3, names=["text", "label", "label"])
+    parquet.write_table(twice, here / "a.parquet")
+    with pytest.raises(InvalidData, match="has the columns text, label, label, some of them twice"):
+        load_data("a.parquet", model=model, transform="brought_data:length")
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -166,6 +193,7 @@ def test_tables_of_texts(here: Path, model: LoadedModel) -> None:
         (b"text,text\na,0\n", "some of them twice"),
         (b"text,label\na,\n", "row 0 of a.csv has no label"),
         (b"text,label\na,0.0\nb,1.0\n", "labels such as 0.0; give whole numbers"),
+        (b"text,label\na,0\nb," + b"9" * 5000, "has the label 9{40}; give numbers from 0, of at most 9 digits"),
         (b"id,text,label\n1,a,0\n1,b,1\n", "has the ids 1 more than once"),
         (b"text,label\n\xff\xfe,0\n", "is not UTF-8"),
         (b'text,label\n"a,0\n', "is no sound CSV file"),

@@ -105,6 +105,9 @@ def test_columns_come_from_a_table_beside_the_classes(folder: Path, model: Loade
     (folder / "metadata.csv").write_text("\n".join(["file_name,user", *rows[1:]]))
     with pytest.raises(InvalidData, match=r"no row for cat/0\.png"):
         load(folder, model)
+    (folder / "metadata.csv").write_text("\n".join(["file_name,user", *rows, "cat/0.png,user7"]))
+    with pytest.raises(InvalidData, match=r"several rows for cat/0\.png; leave one for each image"):
+        load(folder, model)
 
 
 def test_worker_processes_give_the_same_images(folder: Path, model: LoadedModel) -> None:
@@ -178,6 +181,16 @@ def test_links_that_lead_out_are_refused(folder: Path, tmp_path: Path, model: Lo
 def test_only_regular_files_are_images(folder: Path, model: LoadedModel) -> None:
     os.mkfifo(folder / "cat/pipe.png")
     assert "cat/pipe.png" not in load(folder, model).ids
+
+
+def test_a_name_that_is_no_text_is_refused(folder: Path, model: LoadedModel) -> None:
+    """It would be an id that no request can name, and that neither a manifest nor a terminal can hold."""
+    try:
+        os.rename(os.fsencode(folder / "cat/0.png"), os.fsencode(folder / "cat") + b"/caf\xe9.png")
+    except OSError:
+        pytest.skip("this file system has names in UTF-8 alone")
+    with pytest.raises(InvalidData, match=r"caf\\xe9\.png' is not UTF-8, so it can be no id; rename the file"):
+        load(folder, model)
 
 
 def test_a_folder_without_images_says_what_is_needed(tmp_path: Path, model: LoadedModel) -> None:

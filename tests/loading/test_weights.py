@@ -18,7 +18,7 @@ from unsc.compare.scenarios import load_data
 from unsc.datasets import size_of
 from unsc.errors import InvalidData, InvalidRequest, UnscError, UnsupportedModel
 from unsc.loading.code import import_callable
-from unsc.loading.weights import make_network, read_weights
+from unsc.loading.weights import filled, make_network, read_weights
 
 MODULE = """
 import torch
@@ -163,12 +163,16 @@ def test_files_that_hold_no_weights_are_refused(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         with pytest.raises(InvalidData, match="cannot read"):
             read_weights(tmp_path / name)
+    save_file({"weight": torch.ones(2)}, tmp_path / "deep.safetensors", metadata={"unsc": "[" * 100_000})
+    with pytest.raises(InvalidData, match=r"the header of .*deep\.safetensors cannot be read"):
+        filled(nn.Linear(1, 2), tmp_path / "deep.safetensors", name="it")
     for content in (b"", b"not weights at all\n" * 9):
         for name in ("x.pt", "x.safetensors"):
             (tmp_path / name).write_bytes(content)
             with pytest.raises(InvalidData, match="cannot read"):
                 read_weights(tmp_path / name)
-    for other in ([torch.ones(2)], torch.ones(2), {"epoch": 3}, {"model": {"weight": torch.ones(2)}}):
+    one = torch.ones(2)
+    for other in ([one], one, {"epoch": 3}, {0: one}, {"model": {"weight": one}}):
         torch.save(other, tmp_path / "y.pt")
         with pytest.raises(InvalidData, match=r"y\.pt holds no state dict; save model\.state_dict\(\)"):
             read_weights(tmp_path / "y.pt")

@@ -44,6 +44,19 @@ def test_a_key_is_never_replaced(tmp_path: Path) -> None:
     assert PrivateKey.load_or_create(path).public.fingerprint and path.read_bytes() == before
 
 
+def test_neither_is_a_public_key(tmp_path: Path) -> None:
+    """That of an earlier private key verifies what that one signed; a private one of its name would be lost to it."""
+    PrivateKey.create(tmp_path / "key.pem")
+    (tmp_path / "key.pem").unlink()
+    before = (tmp_path / "key.pub").read_bytes()
+    with pytest.raises(InvalidRequest, match=r"key\.pub exists already; a key is never replaced"):
+        PrivateKey.load_or_create(tmp_path / "key.pem")
+    with pytest.raises(InvalidRequest, match=r"other\.pub is named like a public key"):
+        PrivateKey.load_or_create(tmp_path / "other.pub")
+    assert [path.name for path in tmp_path.iterdir()] == ["key.pub"]
+    assert (tmp_path / "key.pub").read_bytes() == before
+
+
 def test_it_shows_nothing_of_itself(tmp_path: Path) -> None:
     made = PrivateKey.create(tmp_path / "key.pem")
     secret = made.key.private_bytes_raw().hex()

@@ -63,8 +63,9 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         pass
     with pytest.raises(InvalidRequest, match="no ledger"), read_ledger(tmp_path):
         pass
-    with open_ledger(tmp_path) as ledger, pytest.raises(InvalidRequest, match="no request 7"):
-        ledger.entry(7)
+    for number in (7, 0, -1, 10**30):
+        with open_ledger(tmp_path) as ledger, pytest.raises(InvalidRequest, match=f"no request {number}"):
+            ledger.entry(number)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,9 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     [
         "DROP TABLE entries", "DELETE FROM about", "UPDATE about SET version = 9", "UPDATE entries SET state = 'lost'",
         "UPDATE entries SET result = '{'", "UPDATE entries SET result = '[]'", "ALTER TABLE entries DROP COLUMN out",
+        "UPDATE entries SET began = 'x'", "UPDATE entries SET changed = 1e300", "UPDATE entries SET began = -1e300",
+        "UPDATE entries SET parent = x'00ff'", "UPDATE entries SET child = x'00ff'", "UPDATE entries SET out = x'00ff'",
+        """UPDATE entries SET result = '{"verdicts": 5}'""", """UPDATE entries SET result = '{"verdicts": [{}]}'""",
     ],
 )  # fmt: skip
 def test_a_ledger_that_was_tampered_with(tmp_path: Path, statement: str) -> None:

@@ -145,6 +145,8 @@ def test_the_estimate_is_near(planned: Preparation, tmp_path: Path) -> None:
     store = planned.make(tmp_path / "store")
     size = sum(path.stat().st_size for path in store.folder.iterdir())
     assert 0.5 < size / estimate.bytes < 2 and estimate.seconds > 0 and estimate.samples <= 80
+    sizes = [replace(planned, canaries=count).estimate().bytes for count in (len(planned.data), 10**9)]
+    assert sizes[0] == sizes[1]
 
 
 def test_few_samples_of_many_classes_tell_how_layers_add_up(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from unsc.errors import InvalidData, InvalidRequest
-from unsc.storage.files import load_tensors, new_folder, save_tensors, write_json, write_whole
+from unsc.storage.files import load_tensors, new_folder, replaced_folder, save_tensors, write_json, write_whole
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
@@ -101,3 +103,42 @@ def test_a_new_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         (part / "first").write_text("whole")
         assert not target.exists()
     assert [f.name for f in target.iterdir()] == ["first"]
+
+
+def test_a_folder_that_was_filled_meanwhile_stays(tmp_path: Path) -> None:
+    """Of two that write to one place at once, the second is told so."""
+    target = tmp_path / "a"
+    with pytest.raises(InvalidRequest, match="a exists already"), new_folder(target) as part:
+        (part / "second").write_text("second")
+        with new_folder(target) as other:
+            (other / "first").write_text("first")
+    assert [f.name for f in tmp_path.rglob("*")] == ["a", "first"]
+
+
+@pytest.mark.parametrize("make", [new_folder, replaced_folder])
+def test_a_link_is_followed(tmp_path: Path, make: Callable[[Path], AbstractContextManager[Path]]) -> None:
+    """To a folder that is there, or that is not yet."""
+    (tmp_path / "there").mkdir()
+    for name in ("there", "new"):
+        (tmp_path / "link").symlink_to(tmp_path / name)
+        with make(tmp_path / "link") as part:
+            (part / "file").write_text(name)
+        assert (tmp_path / "link").is_symlink() and (tmp_path / name / "file").read_text() == name
+        (tmp_path / "link").unlink()
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["new", "there"]
+
+
+def test_a_folder_that_cannot_be_replaced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/old").write_text("old")
+    rename = Path.rename
+
+    def fails(self: Path, target: Path) -> Path:
+        if self.name == "part":
+            raise OSError("by design")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fails)
+    with pytest.raises(OSError, match="by design"), replaced_folder(tmp_path / "a") as part:
+        (part / "new").write_text("new")
+    assert [f.name for f in sorted(tmp_path.rglob("*"))] == ["a", "old"]

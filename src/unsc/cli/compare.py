@@ -64,7 +64,7 @@ def command(
         shown = partial(compare, progress=view.progress, done=view.done)
         finished = shown(config, folder, jobs=jobs, cluster=cluster, overwrite=overwrite)
     if not finished.measured:
-        Console().print(f"All results are in {folder} already; nothing was left to do.", soft_wrap=True)
+        Console().print(f"All results are in {folder} already; nothing was left to do.", soft_wrap=True, markup=False)
     show_results(write_report(finished, shlex.join(["unsc", *sys.argv[1:]])), Console())
     written(folder, "report.md", "scorecard.png", "results.json", "results.csv", "config.json")
     fail(finished.failed)

@@ -27,10 +27,12 @@ def command(
     """Train a small CNN on handwritten digits, forget a class in several ways, and compare."""
     from unsc.bench.demo import demo
     from unsc.report.page import NAME, write_report
+    from unsc.storage.places import check_place
 
     chosen = numbers(classes, "--classes")
     if not overwrite:
         refuse_to_replace(out)
+    check_place(out)
     rows = demo(chosen, out=out, seed=seed, progress=bar)
     show(rows, chosen, Console())
     written(out, "metrics.json", "config.json", "two checkpoints", "class_accuracy.png", NAME)

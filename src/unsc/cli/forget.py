@@ -60,10 +60,13 @@ def command(
     from unsc.cli.stored import forget_from_store
     from unsc.launch import refuse_ranks
     from unsc.loading.in_workers import usual_workers
+    from unsc.options import Options
     from unsc.release.asked import either_of
     from unsc.release.reached import check_replaceable
+    from unsc.storage.places import check_place
 
     chosen = {"seed": seed} | option_values(options)
+    Options.from_keywords(chosen)  # a mistake is said before anything is read
     given = {"data": data, "weights": weights, "validation": validation}
     given["workers"] = usual_workers() if workers is None else workers
     folder = None if dry_run else out
@@ -75,6 +78,7 @@ def command(
     else:
         refuse_options("without --store", request=request, policy=policy, key=key)
         (check_replaceable if overwrite else refuse_to_replace)(out)
+        check_place(out, read=(model, weights, ids), data=(data, validation))
         asked = {"model": model, "classes": names(classes), "ids": ids, "transform": transform, **given}
         ok = forget_at_once(asked, folder, chosen, as_json=as_json, overwrite=overwrite)
     if not ok:

@@ -12,7 +12,7 @@ from rich.console import Console
 def written(path: Path, *files: str) -> None:
     """Say where the results are: a file, or a folder with these `files`."""
     said = f"Written to {path}: {', '.join(files)}" if files else f"Written to {path}"
-    Console().print(said, soft_wrap=True)
+    Console().print(said, soft_wrap=True, markup=False)  # names may hold brackets
 
 
 def complain(message: str) -> None:

@@ -35,8 +35,10 @@ def command(
     from unsc.loading.in_workers import usual_workers
     from unsc.release.preparing import plan_store
     from unsc.release.store import check_new
+    from unsc.storage.places import check_place
 
     check_new(out)
+    check_place(out, read=(model, weights), data=(data,))
     planned = plan_store(
         model,
         weights=weights,

@@ -50,7 +50,8 @@ def verdict_table(verdicts: Sequence[Mapping[str, Any]]) -> Table:
     for verdict in verdicts:
         found = "?" if verdict["measured"] is None else f"{_short(verdict['measured'])} {verdict['unit']}"
         passed = "yes" if verdict["passed"] else "NO"
-        table.add_row(verdict["check"], found, _short(verdict["limit"]), verdict["source"], passed)
+        cells = verdict["check"], found, _short(verdict["limit"]), verdict["source"], passed
+        table.add_row(*(Text(str(cell)) for cell in cells))
     return table
 
 
@@ -59,7 +60,8 @@ def entries_table(entries: Sequence[Entry]) -> Table:
     for entry in entries:
         began = datetime.fromtimestamp(entry.began, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
         weights = entry.parent[:12], (entry.child or "")[:12]
-        table.add_row(str(entry.number), entry.kind, entry.state, began, f"{entry.seconds:.1f}", *weights)
+        cells = str(entry.number), entry.kind, entry.state, began, f"{entry.seconds:.1f}", *weights
+        table.add_row(*map(Text, cells))
     return table
 
 

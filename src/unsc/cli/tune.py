@@ -35,6 +35,6 @@ def command(
     )
     console = Console()
     console.print(tuned_table(tuned))
-    console.print(f"Chosen on validation data: {tuned.best.settings or 'nothing to choose'}")
+    console.print(f"Chosen on validation data: {tuned.best.settings or 'nothing to choose'}", markup=False)
     console.print(f"On test data, once: retain {test['retain_acc']:.2f} %, forget {test['forget_acc']:.2f} %")
     written(path)

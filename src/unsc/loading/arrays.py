@@ -73,6 +73,8 @@ def read_npz(path: Path, limits: Limits) -> Records:
     if not len(labels):
         raise InvalidData(f"{path} has no samples; give the data the model was trained on")
     limits.check("samples", len(labels), f"{path} has too many samples")
+    if "id" in arrays and arrays["id"].shape != labels.shape:  # row numbers in their place would name other samples
+        raise InvalidData(f"{path} has id of shape {arrays['id'].shape} for {len(labels)} samples; give one for each")
     columns = {name: _texts(values) for name, values in arrays.items() if values.shape == labels.shape}
     return Records("arrays", Rows(inputs), labels.tolist(), columns.get("id"), columns, _names(names, labels, path))
 

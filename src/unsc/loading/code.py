@@ -45,7 +45,7 @@ def made_by(path: str, *, search: Path = Path(".")) -> Any:
         return make()
     except UnscError:
         raise
-    except Exception as e:  # whatever the user's code may raise
+    except (Exception, SystemExit) as e:  # whatever the user's code may raise: sys.exit() would pass for a success
         raise InvalidRequest(f"{path}() failed ({type(e).__name__}: {e}); it must work without arguments") from e
 
 
@@ -67,5 +67,5 @@ def _import(name: str, path: str, here: str) -> ModuleType:
                 "correct the part before the colon, or run from the folder that holds it"
             ) from e
         raise InvalidRequest(f"{name} imports {e.name!r}, which is not installed; install it and try again") from e
-    except Exception as e:  # a user's module can raise anything
+    except (Exception, SystemExit) as e:  # a user's module can raise anything, and so can a script without a guard
         raise InvalidRequest(f"importing {name} fails with {type(e).__name__}: {e}; correct it and try again") from e

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,7 +119,7 @@ def read_image_folder(root: Path, limits: Limits) -> Records:
             raise InvalidData(f"{root / name} is a link to a folder; put the folder itself there")
         for path in files_below(root / name, root=root):
             if path.suffix.lower() in _ENDINGS:
-                paths.append(path.relative_to(root).as_posix())
+                paths.append(_id_of(path, root))
                 labels.append(name)
                 limits.check("samples", len(paths), f"{root} has too many images")
     if not paths:
@@ -130,6 +132,16 @@ def read_image_folder(root: Path, limits: Limits) -> Records:
     )
 
 
+def _id_of(path: Path, root: Path) -> str:
+    """An image's path below the folder, which is its id."""
+    found = path.relative_to(root).as_posix()
+    try:
+        found.encode()
+    except UnicodeEncodeError as e:  # bytes that are no text in UTF-8
+        raise InvalidData(f"the name of {os.fsencode(path)!r} is not UTF-8, so it can be no id; rename the file") from e
+    return found
+
+
 def _metadata(root: Path, paths: list[str], limits: Limits) -> dict[str, list[str]]:
     """The columns of the table beside the folders, in the order of the images; empty where there is none."""
     path = root / METADATA
@@ -140,6 +152,9 @@ def _metadata(root: Path, paths: list[str], limits: Limits) -> dict[str, list[st
     if "file_name" not in table.columns:
         raise InvalidData(f"{path} has the columns {listing(table.columns)}; it needs file_name")
     rows = {name: i for i, name in enumerate(table.columns["file_name"])}
+    if len(rows) < len(table.columns["file_name"]):
+        twice = [name for name, count in Counter(table.columns["file_name"]).items() if count > 1]
+        raise InvalidData(f"{path} has several rows for {listing(twice, limit=4)}; leave one for each image")
     missing = [one for one in paths if one not in rows]
     if missing:
         raise InvalidData(f"{path} has no row for {listing(missing, limit=4)}; add one for each image")

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from unsc.errors import InvalidData, listing
 from unsc.loading.records import Records
 
+_DIGITS = 9
+"""Of a class's number."""
+
 
 def numbered_labels(
     records: Records, known: tuple[str, ...] | None, where: str
@@ -20,11 +23,13 @@ def numbered_labels(
     """
     if known is not None and len(set(known)) < len(known):
         raise InvalidData(f"the model calls several classes by the same name ({listing(known)}); correct its id2label")
+    if records.names is not None and len(set(records.names)) < len(records.names):
+        raise InvalidData(f"{where} calls several classes by the same name ({listing(records.names)}); correct them")
     if all(isinstance(label, str) and re.fullmatch(r"\d+\.\d*", label) for label in records.labels):
         raise InvalidData(f"{where} has labels such as {records.labels[0]}; give whole numbers, or names")
     by_number = records.names is None and all(_is_number(label) for label in records.labels)
     if by_number and not (known and all(str(label) in known for label in records.labels)):
-        return [int(label) for label in records.labels], known
+        return [_number(label, where) for label in records.labels], known
     given = [_name(label, records.names, where) for label in records.labels]
     names = known or records.names or tuple(sorted(set(given)))
     strange = sorted({*given, *(records.names or ())} - set(names))
@@ -56,6 +61,13 @@ def _name(label: str | int, names: tuple[str, ...] | None, where: str) -> str:
     if not 0 <= label < len(names):
         raise InvalidData(f"{where} has the label {label} and names for 0 to {len(names) - 1}; remove such samples")
     return names[label]
+
+
+def _number(label: str | int, where: str) -> int:
+    """A label that is a number; no network has outputs for one of more digits."""
+    if len(str(label)) > _DIGITS:
+        raise InvalidData(f"{where} has the label {label!s:.40}; give numbers from 0, of at most {_DIGITS} digits")
+    return int(label)
 
 
 def _is_number(label: str | int) -> bool:

@@ -120,16 +120,31 @@ def read_parquet(path: Path, limits: Limits) -> Table:
     arrow = need("pyarrow", extra="parquet")
     try:
         with parquet.ParquetFile(path) as file:
-            kinds = {field.name: field.type for field in file.schema_arrow}
-        texts = [
-            name for name, kind in kinds.items() if arrow.types.is_string(kind) or arrow.types.is_large_string(kind)
-        ]
+            kinds = _kinds_of(file.schema_arrow, path)
+        texts = [name for name, kind in kinds.items() if _is_text(kind, arrow.types)]
         whole = [n for n, kind in kinds.items() if arrow.types.is_integer(kind) or arrow.types.is_boolean(kind)]
+        for name in (*TEXT_KEYS, *LABEL_KEYS, "id"):  # without its ids, samples would go by their row
+            if name in kinds and name not in (*texts, *whole):
+                raise InvalidData(f"{name} in {path} is of type {kinds[name]}; write it as texts or whole numbers")
         # A text that is repeated takes its space once as long as it stays in a dictionary.
         with parquet.ParquetFile(path, read_dictionary=texts) as file:
             return _columns_of(file, [*texts, *whole], path, limits)
     except (arrow.ArrowException, OSError) as e:
         raise InvalidData(f"{path} cannot be read as Parquet ({e}); write it again") from e
+
+
+def _kinds_of(schema: Any, path: Path) -> dict[str, Any]:
+    """The type of each column, by its name."""
+    kinds = {field.name: field.type for field in schema}
+    if len(kinds) < len(schema):
+        raise InvalidData(f"{path} has the columns {listing(schema.names)}, some of them twice; give each its own name")
+    return kinds
+
+
+def _is_text(kind: Any, types: Any) -> bool:
+    """Whether a column holds texts, perhaps as categories."""
+    values = kind.value_type if types.is_dictionary(kind) else kind
+    return types.is_string(values) or types.is_large_string(values)
 
 
 def _columns_of(file: Any, names: list[str], path: Path, limits: Limits) -> Table:

@@ -52,7 +52,7 @@ def _dropped(path: Path) -> DroppedOutputs | None:
     try:
         said = json.loads(header).get("dropped_outputs") if header else None
         return DroppedOutputs.from_dict(said) if said else None
-    except (ValueError, LookupError, TypeError, AttributeError) as e:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
         raise InvalidData(f"the header of {path} cannot be read ({e!r}); it is damaged") from e
 
 
@@ -73,8 +73,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             "file, or one that torch.save(model.state_dict(), ...) wrote"
         ) from e
     state = cast("dict[str, object]", content).get("state_dict", content) if isinstance(content, dict) else content
-    tensors = cast("dict[str, object]", state) if isinstance(state, dict) else None
-    if tensors is None or not all(isinstance(v, Tensor) for v in tensors.values()):
+    tensors = cast("dict[object, object]", state) if isinstance(state, dict) else None
+    if tensors is None or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in tensors.items()):
         raise InvalidData(f"{path} holds no state dict; save model.state_dict()")
     return cast("dict[str, Tensor]", tensors)
 

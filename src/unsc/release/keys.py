@@ -73,6 +73,11 @@ class PrivateKey:
     @classmethod
     def create(cls, path: Path) -> PrivateKey:
         """A new key in a new file that only its owner may read, and the public one beside it, under `.pub`."""
+        beside = public_beside(path)
+        if beside == path:
+            raise InvalidRequest(f"{path} is named like a public key; name the file of a private one, as in key.pem")
+        if beside.exists():
+            raise InvalidRequest(f"{beside} exists already; a key is never replaced: name another file than {path}")
         made = cls(_cryptography("asymmetric.ed25519").Ed25519PrivateKey.generate())
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -84,7 +89,7 @@ class PrivateKey:
                 raise InvalidRequest(f"{path} exists already; a key is never replaced: name another file") from e
             finally:
                 part.unlink(missing_ok=True)
-        made.public.save(public_beside(path))
+        made.public.save(beside)
         return made
 
     @classmethod

@@ -13,7 +13,7 @@ import json
 import secrets
 import sqlite3
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +86,7 @@ class Ledger:
         return self._select("ORDER BY number")
 
     def entry(self, number: int) -> Entry:
-        found = self._select("WHERE number = ?", number)
+        found = self._select("WHERE number = ?", number) if number < 1 << 63 else ()  # SQLite has no larger ones
         if not found:
             raise InvalidRequest(f"the ledger has no request {number}; `unsc log` lists what it has")
         return found[0]
@@ -254,9 +254,45 @@ def _damaged(path: Path, error: Exception) -> InvalidData:
 
 def _entry(row: tuple[Any, ...], path: Path) -> Entry:
     try:
-        result = json.loads(row[-1])
-        if row[3] not in get_args(State) or not isinstance(result, dict):
-            raise ValueError(f"entry {row[0]} is {row[3]!r}")
-        return Entry(**{**dict(zip(_COLUMNS.split(", "), row, strict=True)), "result": result})
+        found: dict[str, Any] = {**dict(zip(_COLUMNS.split(", "), row, strict=True)), "result": json.loads(row[-1])}
+        for name, fits in _FITS.items():  # SQLite keeps whatever somebody writes into a column
+            if not fits(found[name]):
+                raise ValueError(f"{name} of entry {found['number']!r:.20} is {found[name]!r:.60}")
+        return Entry(**found)
     except (TypeError, ValueError, RecursionError) as e:
         raise _damaged(path, e) from e
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_text_or_none(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, float) and 0 <= value < _LAST
+
+
+def _is_result(value: object) -> bool:
+    verdicts: object = value.get("verdicts", []) if isinstance(value, dict) else None  # type: ignore[reportUnknown]
+    return isinstance(verdicts, list) and all(isinstance(v, dict) and v.keys() >= _OF_VERDICT for v in verdicts)
+
+
+_LAST = 253_402_300_800.0
+"""Seconds from 1970 to the end of the year 9999, after which there are no dates."""
+_OF_VERDICT = {"check", "unit", "measured", "source", "limit", "passed"}
+_FITS: dict[str, Callable[[object], bool]] = {
+    "digest": _is_text,
+    "kind": _is_text,
+    "state": lambda value: value in get_args(State),
+    "parent": _is_text,
+    "child": _is_text_or_none,
+    "receipt": _is_text_or_none,
+    "out": _is_text,
+    "began": _is_time,
+    "changed": _is_time,
+    "result": _is_result,
+}
+"""What each column of an entry must hold."""

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import torch
 
 from unsc.api import forget
+from unsc.checks import is_whole
 from unsc.datasets import as_source
 from unsc.errors import InvalidRequest, NotForgottenWarning, listing, unknown
 from unsc.evaluation.side_by_side import Network, Part, side_by_side
@@ -157,12 +158,12 @@ def _numbers(classes: Iterable[str | int], data: LoadedData) -> tuple[int, ...]:
     for one in classes:
         if isinstance(one, str) and one in names:
             found.add(names.index(one))
-        elif isinstance(one, int) or (one.isascii() and one.isdigit()):
+        elif is_whole(one, 0) or (isinstance(one, str) and one.isascii() and one.isdecimal() and len(one) < 10):
             found.add(int(one))
         elif names:
-            raise unknown("class", one, names)
+            raise unknown("class", str(one), names)
         else:
-            raise InvalidRequest(f"the class {one!r} is a name, but neither data nor model have names; give numbers")
+            raise InvalidRequest(f"the class {one!r:.80} is no number, and neither data nor model have names")
     if not found:
         raise InvalidRequest("no class is named; give at least one (--classes cat,dog)")
     missing = sorted(found - set(data.labels.unique().tolist()))

@@ -135,7 +135,7 @@ class Preparation:
         seconds += (time.perf_counter() - began) * len(self.data) / min(_TIMED, len(self.data))
         moments = 2 * 4 * sum(x.groups * x.columns**2 for x in self.layers)
         entries = sum(map(len, self.data.ids)) + _BYTES_OF_AN_ENTRY * len(self.data)
-        kept = self.canaries * _size_of(self.looked_at) // len(self.looked_at)
+        kept = min(self.canaries, len(self.data)) * _size_of(self.looked_at) // len(self.looked_at)
         return Estimate(seconds, moments + entries + kept, sum(taken.values()))
 
     def make(self, out: str | Path, *, progress: Progress | bool = quiet) -> Store:

@@ -14,6 +14,7 @@ from unsc.release.canonical import canonical, plain
 from unsc.release.receipt import FILE as RECEIPT
 from unsc.storage.durable import move_into, remove, sync_folder, sync_tree
 from unsc.storage.files import writing
+from unsc.storage.places import check_writable
 
 MODEL, REPORT, SALT = "model", "report.json", "forgotten.salt"
 """The files of a run's folder, beside the receipt. The salt is for whoever may learn which ids were forgotten."""
@@ -114,6 +115,7 @@ def check_free(out: Path, store: Path) -> None:
         raise InvalidRequest(f"{out} and the store {store} are inside each other; name another folder for the results")
     if out.exists() and not out.is_dir():
         raise InvalidRequest(f"{out} is a file; name a folder for the results")
+    check_writable(out)
     names = sorted(path.name for path in out.iterdir()) if out.exists() else []
     if any(not name.startswith(_ASIDE) for name in names):
         raise InvalidRequest(f"{out} holds {listing(names)} already; name a new folder for the results")

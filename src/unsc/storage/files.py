@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -93,21 +92,44 @@ def _reason(error: OSError | SafetensorError) -> str:
 
 @contextmanager
 def new_folder(path: Path) -> Generator[Path, None, None]:
-    """A folder to fill, which becomes `path` once it is whole; `path` must not hold anything yet."""
+    """A folder to fill, which becomes `path` once it is whole; `path` must not hold anything, then and now."""
+    taken = InvalidRequest(f"{path} exists already; name a new folder, or remove this one first")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise InvalidRequest(f"{path} exists already; name a new folder, or remove this one first")
-    with replaced_folder(path) as part:
+        raise taken
+    with _beside(path) as (part, place):
         yield part
+        try:
+            if place.exists():
+                place.rmdir()
+            part.rename(place)
+        except OSError as e:
+            if e.errno in (errno.ENOTEMPTY, errno.EEXIST):  # somebody else was faster
+                raise taken from e
+            raise
 
 
 @contextmanager
 def replaced_folder(path: Path) -> Generator[Path, None, None]:
     """A folder to fill, which takes the place of `path` once it is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as name:
+    with _beside(path) as (part, place):
+        yield part
+        former = part.with_name("former")
+        if place.exists():
+            place.rename(former)
+        try:
+            part.rename(place)
+        except OSError:
+            if former.exists():
+                former.rename(place)
+            raise
+
+
+@contextmanager
+def _beside(path: Path) -> Generator[tuple[Path, Path], None, None]:
+    """An empty folder on the same disk as `path`, removed at the end, and what `path` is if it is a link."""
+    place = Path(os.path.realpath(path))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as name:
         part = Path(name) / "part"
         part.mkdir()
-        yield part
-        if path.exists():
-            shutil.rmtree(path)
-        part.rename(path)
+        yield part, place
