@@ -109,10 +109,10 @@ def _membership(found: Sequence[Result]) -> Iterator[Line]:
     """The attack's finding for the paper's step beside retraining, if the attack knows members at all."""
     for data in data_sets():
         name, own = _longest_of(found, data, "table1", "unsc_paper", "mia_confidence")
-        beside = [r for r in found if r.data == name and r.table == "table1"]
-        retrained = [r for r in beside if r.method == RETRAIN and r.classes in {x.classes for x in own}]
+        beside = [r for r in found if (r.data, r.table, r.method) == (name, "table1", RETRAIN)]
+        own, retrained = _of_both(own, [r for r in beside if "mia_confidence" in r.values])
         said = (f"membership, {name or data}", "1.0 for retraining, its method close to it")
-        if not own or not retrained:
+        if not own:
             yield Line(*said, "", _NOT_RUN)
             continue
         ours, theirs = _mean(own, "mia_confidence"), _mean(retrained, "mia_confidence")
@@ -122,6 +122,13 @@ def _membership(found: Sequence[Result]) -> Iterator[Line]:
         )
         read = "reproduced" if abs(ours - theirs) <= NEAR else "not reproduced"
         yield Line(*said, here, read if attack >= READABLE else "not testable here: the attack cannot be read")
+
+
+def _of_both(own: Sequence[Result], others: Sequence[Result]) -> tuple[list[Result], list[Result]]:
+    """The results of requests that both have, trial by trial."""
+    known = {(r.trial, r.classes): r for r in others}
+    pairs = [(r, known[r.trial, r.classes]) for r in own if (r.trial, r.classes) in known]
+    return [r for r, _ in pairs], [r for _, r in pairs]
 
 
 def _by_class(found: Sequence[Result]) -> Iterator[Line]:
