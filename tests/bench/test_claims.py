@@ -117,6 +117,17 @@ def test_a_network_that_was_not_retrained_has_its_rows_too() -> None:
     assert [r.classes for r in (*row.found, *row.originals)] == [(0,), (0,)] and row.cells()[3] == "`long`, n = 1"
 
 
+def test_a_result_without_its_original_is_left_out() -> None:
+    """A gain is above the original of the same trial, and the level is that original's."""
+    own = [made("salun", 96, 0), made("salun", 50, 0, trial=1), made("original", 95.5, 91)]
+    own += [made("original", 70, 91, trial=2), made("scrub", 1, 1, trial=1)]
+    found = {c.row: c for c in claims(own) if c.data == "svhn" and c.table == "table1"}
+    assert found["salun"].gain.mean == 0.5 and found["salun"].cells()[3] == "n = 1"
+    assert not found["salun"].verdict().startswith("not testable")
+    alone = [c for c in claims([made("salun", 96, 0)]) if c.row == "salun" and c.data == "svhn"]
+    assert [c.verdict() for c in alone] == ["not testable here: not run"]
+
+
 @pytest.mark.skipif(not (ROOT / "results").exists(), reason="results are not part of this copy")
 def test_the_committed_results_give_the_committed_page(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "results", tmp_path / "results", ignore=shutil.ignore_patterns("*.png", "*.safetensors"))

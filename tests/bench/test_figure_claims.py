@@ -44,18 +44,28 @@ def test_a_retrained_cluster_that_stays_together_says_nothing() -> None:
     assert latent_space({"neighbours": same})[1].startswith("not testable")
 
 
-def result(folder: Path, method: str, *, forget: float, mia: float | None = None, attack: float = 0.55) -> None:
+def result(
+    folder: Path,
+    method: str,
+    *,
+    forget: float,
+    mia: float | None = None,
+    attack: float = 0.55,
+    trial: int = 0,
+    by_class: tuple[float, float] | None = None,
+) -> None:
+    first, second = by_class or (96.0 if method == "original" else 95.0, 94.0)
     values: dict[str, Any] = {
-        "retain_test_acc": {"value": 95.0, "detail": {"0": 96.0 if method == "original" else 95.0, "1": 94.0}},
+        "retain_test_acc": {"value": 95.0, "detail": {"0": first, "1": second}},
         "forget_test_acc": {"value": forget, "detail": None},
     }
     if mia is not None:
         detail = {"members": 2000, "non_members": 2000, "attack_accuracy": attack}
         values["mia_confidence"] = {"value": mia, "detail": detail}
     about = {"table": "table1", "data": "svhn@long", "preset": "long", "protocol": {"epochs": 10}}
-    ran = {"config": {}, "trial": 0, "method": method, "classes": [3], "seed": 0, "settings": {}, "diverged": None}
+    ran = {"config": {}, "trial": trial, "method": method, "classes": [3], "seed": 0, "settings": {}, "diverged": None}
     content = {**about, **ran, "cost": {"cpu_seconds": 1.0}, "measured": {"values": values, "skipped": {}}}
-    path = folder / "svhn@long" / "table1" / "trial-0" / f"{method}.json"
+    path = folder / "svhn@long" / "table1" / f"trial-{trial}" / f"{method}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content))
 
@@ -82,6 +92,25 @@ def test_membership_is_read_where_the_attack_knows_members(
     assert (
         said["accuracy by class, svhn, 2"].verdict == said["latent space, svhn"].verdict == "not testable here: not run"
     )
+
+
+def test_a_class_fares_as_it_does_against_the_original_of_the_same_trial(tmp_path: Path) -> None:
+    """Class 1 loses 3 points in the only trial of the paper's step; against the mean of both originals it gains 1."""
+    result(tmp_path, "original", forget=90.0, by_class=(96.0, 94.0))
+    result(tmp_path, "original", forget=90.0, by_class=(96.0, 86.0), trial=1)
+    result(tmp_path, "unsc_paper", forget=0.5, by_class=(95.0, 91.0))
+    said = {line.figure: line for line in lines(tmp_path)}
+    assert "class 1 fares worst: -3.0" in said["accuracy by class, svhn@long, 1"].here
+
+
+def test_membership_is_held_against_retraining_in_the_same_trial(tmp_path: Path) -> None:
+    """In the first trial both find 0.9; what retraining finds in another trial says nothing about it."""
+    result(tmp_path, "unsc_paper", forget=0.5, mia=0.9)
+    for trial, retrained in enumerate((0.9, 0.3)):
+        result(tmp_path, "original", forget=90.0, mia=0.1, trial=trial)
+        result(tmp_path, "retrain", forget=0.0, mia=retrained, trial=trial)
+    said = {line.figure: line for line in lines(tmp_path)}["membership, svhn@long"]
+    assert said.verdict == "reproduced" and "0.90 for retraining" in said.here
 
 
 def test_only_what_is_between_the_marks_is_made_anew(tmp_path: Path) -> None:

@@ -77,6 +77,37 @@ def test_an_unknown_number_comes_last() -> None:
     assert Standing.of("svhn", table).ranks(CRITERIA["cost"]) == {"delete": 1, "unsc": 2}
 
 
+def test_what_diverged_in_one_trial_is_not_ranked_by_the_others() -> None:
+    """And has reached nothing: the trials that are left are its lucky ones."""
+    table = [*BASE, made("original", 90, 80, trial=1), made("retrain", 91, 0, trial=1)]
+    table += [made("unsc", 91, 0, trial=t) for t in (0, 1)]
+    table += [made("delete", 99, 0), replace(made("delete", 0, 0, trial=1, diverged="NaN"), values={})]
+    standing = Standing.of("svhn", table)
+    assert standing.ranks(CRITERIA["retained"]) == {"unsc": 1, "delete": 2}
+    assert standing.reached("unsc") and not standing.reached("delete")
+
+
+def test_an_attack_is_compared_with_the_retrained_network_of_the_same_trial() -> None:
+    """A trial in which nothing was retrained does not count as one in which both are the same."""
+    table = [*BASE, made("unsc", 91, 0, mia=0.9), made("delete", 91, 0, mia=0.85)]
+    table += [made("delete", 91, 0, mia=0.1, trial=1)]
+    assert Standing.of("svhn", table).ranks(CRITERIA["attack"]) == {"unsc": 1, "delete": 2}
+    assert Standing.of("svhn", table).ranks(CRITERIA["retained"]) == {"unsc": 1.5, "delete": 1.5}
+
+
+def test_reached_is_by_the_originals_of_the_same_trials() -> None:
+    """A gain of 1 in the only trial, whose original is below the mean of both."""
+    table = [made("original", 90, 80), made("original", 94, 80, trial=1), made("unsc", 91, 0)]
+    assert Standing.of("svhn", table).reached("unsc")
+
+
+def test_a_data_set_without_an_original_has_no_table() -> None:
+    lacking = [made("unsc", 95, 0, data="cifar-10"), made("retrain", 95, 0, data="cifar-10")]
+    (board,) = boards([*TABLE, *lacking])
+    assert [table.name for table in board.tables] == ["svhn"] and "cifar-10" not in page([board])
+    assert boards(lacking) == []
+
+
 @pytest.mark.parametrize(("retain", "forget", "reached"), [(90, 0.5, True), (89.9, 0, False), (95, 0.6, False)])
 def test_reached_is_both_together(retain: float, forget: float, reached: bool) -> None:
     assert Standing.of("svhn", [*BASE, made("unsc", retain, forget)]).reached("unsc") is reached

@@ -93,6 +93,31 @@ def test_a_method_that_always_diverges_is_said_to(registered: None, tmp_path: Pa
     assert json.loads((tmp_path / "t.json").read_text())["tries"][0]["diverged"] == "the loss became nan"
 
 
+def test_a_collapsed_network_is_no_choice(registered: None, tmp_path: Path) -> None:
+    """Its weights are finite, and it says one class for everything."""
+
+    def collapses(problem: Problem) -> nn.Module:
+        model = problem.copy()
+        with torch.no_grad():
+            list(model.parameters())[-1].copy_(torch.tensor([1e6, 0, 0, 0]))
+        return model
+
+    method(needs=("retain",))(collapses)
+    with pytest.raises(Diverged, match="collapses diverged with every setting"):
+        choose("collapses", TINY, tries=2, seconds=1e9, seed=0, path=tmp_path / "t.json")
+
+
+def test_a_network_left_in_training_mode_is_tested_in_evaluation_mode(registered: None, tmp_path: Path) -> None:
+    """Dropout of everything would leave one class."""
+
+    def in_training(problem: Problem) -> nn.Module:
+        return nn.Sequential(problem.copy(), nn.Dropout(1.0)).train()
+
+    method(needs=())(in_training)
+    _, test = choose("in_training", TINY, tries=1, seconds=1e9, seed=0, path=tmp_path / "t.json")
+    assert test["retain_acc"] > 80
+
+
 def test_unknown_names_are_refused_before_training(tmp_path: Path) -> None:
     for name, data in (("unsk", TINY), ("unsc", "digit")):
         with pytest.raises(InvalidRequest, match="did you mean"):

@@ -62,6 +62,20 @@ def test_what_says_nothing_about_forgetting_is_left_out_but_for_utility(results:
     assert not tells_forgetting(known["rebound"], results) and not tells_forgetting(known["retain_gap"], results)
 
 
+def test_distances_are_of_the_trials_that_all_have(results: Results, tmp_path: Path) -> None:
+    """Each lacks another trial of three: what is left is compared with itself, and nothing fails."""
+    metric = metrics()["forget_test_acc"]
+    cells = {name: [_cell(t, retain_test_acc=90.0, forget_test_acc=v) for t, v in rows] for name, rows in {
+        "original": [(0, 100.0), (1, 50.0), (2, 100.0)],
+        "retrain": [(0, 0.0), (1, 10.0)],
+        "unsc": [(1, 30.0), (2, 0.0)],
+        "ssd": [(2, 0.0)],
+    }.items()}  # fmt: skip
+    found = Results(cells, 3)
+    assert distance_to_retraining("unsc", metric, found) == 0.5 and distance_to_retraining("ssd", metric, found) is None
+    scorecard(tmp_path / "card.png", found)
+
+
 def test_it_is_drawn(results: Results, tmp_path: Path) -> None:
     scorecard(tmp_path / "card.png", results)
     assert (tmp_path / "card.png").read_bytes().startswith(b"\x89PNG")

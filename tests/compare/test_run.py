@@ -73,9 +73,10 @@ def _copy(whole: Finished, folder: Path) -> Path:
 def test_a_comparison_writes_a_file_for_each_piece(whole: Finished) -> None:
     assert whole.failed == {}
     made = trials(CONFIG, 4)
-    # None of the metrics needs reference models.
-    networks = {t.key for trial in made for t in trial.trainings if not t.half} | {tuning(CONFIG, 4)[0].key}
-    assert len(networks) == 2 * 3 + 2 + 2 * 2 + 1
+    # None of the metrics needs shadows or reference models.
+    networks = {t.key for trial in made for t in (trial.original, trial.retrained, trial.twin) if t is not None}
+    networks.add(tuning(CONFIG, 4)[0].key)
+    assert len(networks) == 2 * 3 + 1
     assert set(_files(whole.comparison.folder)) == {
         "config.json",
         *(f"models/{key}.safetensors" for key in networks),
@@ -238,6 +239,18 @@ def test_another_comparison_is_not_mixed_in(whole: Finished, tmp_path: Path, cha
     with pytest.raises(InvalidRequest, match=f"holds another comparison: {said}; name another folder with --out"):
         compare(replace(CONFIG, **changed), tmp_path)
     assert list(_files(tmp_path)) == ["config.json"]
+
+
+def test_results_of_networks_that_were_trained_otherwise_are_not_mixed_in(whole: Finished, tmp_path: Path) -> None:
+    """Also where nothing is left to do: what is kept of it is said to be of today's training. Old files do not say."""
+    folder = _copy(whole, tmp_path)
+    content = json.loads((folder / "config.json").read_text())
+    assert content["trained"] == {}
+    (folder / "config.json").write_text(json.dumps({**content, "trained": {"epochs": 20}}))
+    with pytest.raises(InvalidRequest, match=r"were trained by \{'epochs': 20\}, and .* is now \{\}; name"):
+        compare(CONFIG, folder)
+    (folder / "config.json").write_text(json.dumps({k: v for k, v in content.items() if k != "trained"}))
+    assert compare(CONFIG, folder).measured == 0
 
 
 def test_a_comparison_is_replaced_if_so_asked(tmp_path: Path) -> None:

@@ -216,6 +216,26 @@ def test_scores_by_an_older_rule_are_not_mixed_with_new_ones(problem: Problem, t
     assert tune(LEVEL, problem, VALIDATION, tries=2, seconds=1e9, path=path).tries == first.tries
 
 
+def test_a_search_of_other_data_is_not_taken_up(problem: Problem, tmp_path: Path) -> None:
+    """The same method, seed and classes: nothing else in the file would tell."""
+    path = tmp_path / "t.json"
+    budget: Any = {"seconds": 1e9, "path": path}
+    first = tune(LEVEL, problem, VALIDATION, tries=1, data="digits", **budget)
+    assert tune(LEVEL, problem, VALIDATION, tries=1, data="digits", **budget).tries == first.tries
+    with pytest.raises(InvalidRequest, match="holds the tuning of by_level on another problem"):
+        tune(LEVEL, problem, VALIDATION, tries=2, data="svhn", **budget)
+
+
+def test_tries_of_another_search_are_not_mixed_with_new_ones(problem: Problem, tmp_path: Path) -> None:
+    """The sampler would take their scores for those of settings that were never tried. A finished search is left."""
+    budget: Any = {"seconds": 1e9, "path": tmp_path / "t.json"}
+    first = tune(LEVEL, problem, VALIDATION, tries=3, **budget)
+    wider = replace(LEVEL, search={"level": Range(0.0, 0.5), "kind": LEVEL.search["kind"]})
+    with pytest.raises(InvalidRequest, match="was searched in another way then; name another file, or tune again"):
+        tune(wider, problem, VALIDATION, tries=4, **budget)
+    assert tune(wider, problem, VALIDATION, tries=3, **budget).tries == first.tries
+
+
 @pytest.mark.parametrize("budget", [{"tries": 0, "seconds": 1.0}, {"tries": 1, "seconds": 0.0}])
 def test_no_budget_is_refused(problem: Problem, budget: dict) -> None:
     with pytest.raises(InvalidRequest, match="give at least one try and more than 0 seconds"):

@@ -35,6 +35,7 @@ class Claim:
     paper_original: Reported
     found: Sequence[Result]
     originals: Sequence[Result]
+    """Of the same trials."""
 
     @property
     def original(self) -> bool:
@@ -127,10 +128,14 @@ def _claim(
 ) -> Claim:
     original = row(table, data, *where[:-1], "I" if table == "ablation" else ORIGINAL)
     paper = original if where[-1] == ORIGINAL else row(table, data, *where)
-    own = _longest(own)
-    requests = {(result.table, result.data, result.classes) for result in own}
-    beside = [result for result in _of(of_data, ORIGINAL) if (result.table, result.data, result.classes) in requests]
-    return Claim(table, data, words, paper, original, own, beside)
+    originals = {_request(result): result for result in _of(of_data, ORIGINAL)}
+    own = _longest([result for result in own if _request(result) in originals])  # a gain is above an original
+    return Claim(table, data, words, paper, original, own, [originals[_request(result)] for result in own])
+
+
+def _request(result: Result) -> tuple[str, str, tuple[int, ...], int]:
+    """What a result shares with that of its original, and with no other original's."""
+    return result.table, result.data, result.classes, result.trial
 
 
 def _results(found: Sequence[Result], table: str, method: str) -> list[Result]:

@@ -36,6 +36,7 @@ NEAR = 0.05
 _HEAD = ("figure", "what the paper shows", "here", "verdict")
 _NOT_RUN = "not testable here: not run"
 PAPER_STEP = "unsc_paper"
+_ATTACKED = (ORIGINAL, RETRAIN, PAPER_STEP)
 _METRIC = "mia_confidence"
 """The paper's attack."""
 
@@ -173,14 +174,14 @@ def _by_epochs(data: str) -> list[str]:
 def _attacked(found: Sequence[Result], data: str) -> tuple[str, dict[str, list[Result]]]:
     """Table 1's results with the attack's finding, by method, of the preset with most epochs that has the paper's step.
 
-    Other methods have the trials that it has.
+    Original, retrained network and step are of the same requests, trial by trial.
     """
     for full in _by_epochs(data):
         attacked = [r for r in found if (r.data, r.table) == (full, "table1") and _METRIC in r.values]
-        trials = {r.trial for r in attacked if r.method == PAPER_STEP}
-        if trials:
-            methods = (ORIGINAL, RETRAIN, PAPER_STEP)
-            return full, {m: [r for r in attacked if r.method == m and r.trial in trials] for m in methods}
+        by_method = {m: {(r.trial, r.classes): r for r in attacked if r.method == m} for m in _ATTACKED}
+        if by_method[PAPER_STEP]:
+            shared = set.intersection(*(set(own) for own in by_method.values()))
+            return full, {m: [own[request] for request in sorted(shared)] for m, own in by_method.items()}
     return data, {}
 
 

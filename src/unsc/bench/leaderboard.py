@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import TypeAlias
 
 from unsc.bench.outdated import outdated, said_of_versions
 from unsc.bench.paper import data_sets
@@ -41,56 +42,64 @@ class Standing:
         return [name for name in self.cells if name not in (ORIGINAL, RETRAIN)]
 
     def reached(self, method: str) -> bool:
-        """Whether, on average over trials, it keeps the original's retained accuracy and forgets."""
-        kept = self._mean(method, lambda r: r.values["retain_test_acc"])
-        before = self._mean(ORIGINAL, lambda r: r.values["retain_test_acc"])
-        left = self._mean(method, lambda r: r.values["forget_test_acc"])
-        return None not in (kept, before, left) and kept >= before and left <= _FORGOTTEN  # type: ignore[operator]
+        """Whether, on average over trials, it keeps the original's retained accuracy and forgets.
 
-    def ranks(self, worse: Callable[[Result, Result], float]) -> dict[str, float]:
-        """Ranks from 1, the lowest mean of `worse` (of a method's and the retrained network's result) first.
+        What diverged in any trial has not: the mean of the others would be that of its lucky ones.
+        """
+        known = [pair for pair in self._beside(ORIGINAL, method) if all("retain_test_acc" in r.values for r in pair)]
+        if not known or self._failed(method):
+            return False
+        kept = fmean(r.values["retain_test_acc"] - before.values["retain_test_acc"] for r, before in known)
+        return round(kept, 6) >= 0 and fmean(r.values["forget_test_acc"] for r, _ in known) <= _FORGOTTEN
 
-        Equal ones share the mean of their ranks; what diverged or has no such value comes last.
+    def ranks(self, worse: Criterion) -> dict[str, float]:
+        """Ranks from 1, the lowest mean of `worse` first.
+
+        Equal ones share the mean of their ranks; what diverged in any trial or has no such value comes last.
         """
         retrained = self.cells.get(RETRAIN, {})
 
         def value(method: str) -> float:
-            pairs = [(r, retrained.get(trial, r)) for trial, r in self.cells[method].items()]
             try:
-                return round(fmean(worse(result, beside) for result, beside in pairs if not result.diverged), 6)
-            except (LookupError, TypeError, ValueError):
+                found = [worse(result, retrained.get(trial)) for trial, result in self.cells[method].items()]
+                known = [x for x in found if x is not None]
+                return round(fmean(known), 6) if known and not self._failed(method) else float("inf")
+            except LookupError:
                 return float("inf")
 
         values = {method: value(method) for method in self.methods}
         return {m: fmean(i for i, x in enumerate(sorted(values.values()), 1) if x == v) for m, v in values.items()}
 
-    def _mean(self, method: str, shown: Callable[[Result], float]) -> float | None:
-        values = [shown(r) for r in self.cells.get(method, {}).values() if "retain_test_acc" in r.values]
-        return fmean(values) if values else None
+    def _beside(self, reference: str, method: str) -> list[tuple[Result, Result]]:
+        """The results of a method, each with that of the `reference` in the same trial."""
+        known = self.cells.get(reference, {})
+        return [(result, known[trial]) for trial, result in self.cells.get(method, {}).items() if trial in known]
+
+    def _failed(self, method: str) -> bool:
+        return any(result.diverged for result in self.cells[method].values())
 
 
-def _distance(result: Result, _: Result) -> float:
+Criterion: TypeAlias = Callable[[Result, Result | None], float | None]
+"""A number for a result and that of the retrained network in the same trial, the lower the better; None if it is not
+known. What the result itself should have and has not is a `LookupError`."""
+
+
+def _distance(result: Result, _: Result | None) -> float:
     return fmean(result.values[name] for name in ("js_forget", "js_retain"))
 
 
-def _attack(result: Result, retrained: Result) -> float:
-    return abs(result.values["mia_confidence"] - retrained.values["mia_confidence"])
+def _attack(result: Result, retrained: Result | None) -> float | None:
+    return None if retrained is None else abs(result.values["mia_confidence"] - retrained.values["mia_confidence"])
 
 
-def _cost(result: Result, _: Result) -> float:
-    if result.cpu_seconds is None:
-        raise LookupError("the time is not known")
-    return result.cpu_seconds
-
-
-CRITERIA: dict[str, Callable[[Result, Result], float]] = {
+CRITERIA: dict[str, Criterion] = {
     "retained": lambda result, _: -result.values["retain_test_acc"],
     "forgotten": lambda result, _: result.values["forget_test_acc"],
     "like retraining": _distance,
     "attack": _attack,
-    "cost": _cost,
+    "cost": lambda result, _: result.cpu_seconds,
 }
-"""What methods are ranked by: a number for a result and that of the retrained network, the lower the better."""
+"""What methods are ranked by."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +111,13 @@ class Board:
 
     @classmethod
     def of(cls, preset: str, found: Sequence[Result]) -> Board:
-        """Of the methods that every data set of the preset has, in the paper's order of data sets."""
-        by_data = {data: [r for r in found if parse_name(r.data)[0] == data] for data in data_sets()}
-        of_data = [results for results in by_data.values() if results]
-        common = set.intersection(*({result.method for result in results} for results in of_data))
+        """Of the methods that every data set of the preset has, in the paper's order of data sets.
+
+        Data sets without the original are left out: nothing could be said of where its methods started.
+        """
+        by_data = [[r for r in found if parse_name(r.data)[0] == data] for data in data_sets()]
+        of_data = [results for results in by_data if any(r.method == ORIGINAL for r in results)]
+        common = set.intersection(*({result.method for result in results} for results in of_data)) if of_data else ()
         kept = [[result for result in results if result.method in common] for results in of_data]
         return cls(preset, tuple(Standing.of(results[0].data, results) for results in kept))
 
@@ -120,7 +132,8 @@ def boards(found: Sequence[Result]) -> list[Board]:
     def epochs(preset: str) -> int:
         return max(result.content["protocol"]["epochs"] for result in by_preset[preset])
 
-    return [Board.of(preset, by_preset[preset]) for preset in sorted(by_preset, key=epochs, reverse=True)]
+    made = (Board.of(preset, by_preset[preset]) for preset in sorted(by_preset, key=epochs, reverse=True))
+    return [board for board in made if board.tables]
 
 
 def write_leaderboard(results: Path) -> list[Path]:
@@ -189,6 +202,7 @@ retained test accuracy; accuracy on forgotten test samples; the distance of its 
 (mean of the Jensen-Shannon distances on forgotten and on retained samples); how far the paper's membership attack is
 from what it finds in the retrained network; and processor time. Equal numbers share a rank. *Reached*: on how many
 data sets it keeps at least the original's retained accuracy and recognises at most 0.5 % of what was to be forgotten.
-*All* is the mean of the five. Each preset of [the paper's experiments](paper.md) has a table of its own, with the
-methods that were run on all of its data sets. The controls forget nothing: where one of them is ahead of a method, that
-number cannot tell forgetting from hiding ([evaluation](evaluation.md))."""
+*All* is the mean of the five. What diverged in any trial comes last and has reached nothing. Each preset of
+[the paper's experiments](paper.md) has a table of its own, with the methods that were run on all of its data sets. The
+controls forget nothing: where one of them is ahead of a method, that number cannot tell forgetting from hiding
+([evaluation](evaluation.md))."""

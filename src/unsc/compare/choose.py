@@ -11,6 +11,7 @@ from unsc.compare.tuning import Tuned, tune
 from unsc.errors import Diverged
 from unsc.logits import accuracy
 from unsc.methods import apply, find
+from unsc.models import working_copy
 from unsc.progress import Progress, quiet
 from unsc.storage.files import write_json
 
@@ -40,11 +41,12 @@ def choose(
     validation = where.to_choose_by(classes)
     if overwrite:
         path.unlink(missing_ok=True)
-    tuned = tune(chosen, problem, validation, tries=tries, seconds=seconds, path=path, progress=progress)
+    tuned = tune(chosen, problem, validation, tries=tries, seconds=seconds, path=path, data=data, progress=progress)
     applied = apply(chosen, problem, **tuned.best.settings)
-    if applied.model is None:
+    if applied.model is None or applied.diverged is not None:
         raise Diverged(f"{method} diverged with every setting that was tried; the tries are in {path}")
     parts = where.parts_of("test", classes)
-    test = {f"{part}_acc": accuracy(applied.model, parts[f"{part}_test"]) for part in ("retain", "forget")}  # type: ignore[index]
+    chosen_model = working_copy(applied.model)  # whatever mode it was left in
+    test = {f"{part}_acc": accuracy(chosen_model, parts[f"{part}_test"]) for part in ("retain", "forget")}  # type: ignore[index]
     write_json(path, json.loads(path.read_text()) | {"test": test})
     return tuned, test

@@ -59,12 +59,17 @@ class Comparison:
 
     def trainings(self) -> list[Training]:
         """All networks, each once. Those that no metric needs are left out."""
-        wanted = [x for trial in self.trials for x in trial.trainings if self.retrains or x is not trial.retrained]
-        if not self.wants("references"):
-            wanted = [x for x in wanted if not x.half]
+        wanted = [x for trial in self.trials for x in trial.trainings if x not in self._idle(trial)]
         if self.config.tune_tries:
             wanted.append(tuning(self.config, self.scenario.num_classes)[0])
         return list({training.key: training for training in wanted}.values())
+
+    def _idle(self, trial: Trial) -> list[Training | None]:
+        """Networks of a trial that nothing is measured with."""
+        found: list[Training | None] = []
+        found += [] if self.retrains else [trial.retrained, trial.twin]
+        found += [] if self.wants("shadows") else [*trial.shadow_originals, *trial.shadow_retrained]
+        return found + ([] if self.wants("references") else list(trial.references))
 
     def train(self, training: Training) -> None:
         """Train a network, unless it is there already."""

@@ -89,7 +89,9 @@ class Judge:
 
     def _case(self, trial: Trial, method: str, applied: Applied, model: nn.Module) -> Case:
         here = self.comparison
-        twin = trial.twin and (model if method == RETRAIN else here.networks.load(trial.twin)[0])
+        twin = None
+        if trial.twin is not None and here.retrains:
+            twin = model if method == RETRAIN else here.networks.load(trial.twin)[0]
         return replace(
             self._yardstick(trial),
             model=model,

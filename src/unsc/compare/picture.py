@@ -59,13 +59,14 @@ def tells_forgetting(metric: Metric, results: Results) -> bool:
 
 
 def distance_to_retraining(method: str, metric: Metric, results: Results) -> float | None:
-    """How much worse than retraining, as a share of the original's distance; at most 1."""
-    values, retrained = (results.values(name, metric.name) for name in (method, RETRAIN))
-    if not values or len(values) != len(retrained):
+    """How much worse than retraining, as a share of the original's distance; at most 1. By the trials that all have."""
+    names = (method, RETRAIN) if metric.name in _UTILITY else (method, RETRAIN, ORIGINAL)
+    mine, retrained, *original = (results.by_trial(name, metric.name) for name in names)
+    trials = [t for t in mine if t in retrained and all(t in values for values in original)]
+    if not trials:
         return None
-    short = fmean(shortfall(metric, v, r) for v, r in zip(values, retrained, strict=True))
-    if metric.name in _UTILITY:
+    short = fmean(shortfall(metric, mine[t], retrained[t]) for t in trials)
+    if not original:
         return min(1.0, short / 10)
-    original = results.values(ORIGINAL, metric.name)
-    scale = fmean(shortfall(metric, v, r) for v, r in zip(original, retrained, strict=True))
-    return min(1.0, short / scale)
+    scale = fmean(shortfall(metric, original[0][t], retrained[t]) for t in trials)
+    return min(1.0, short / scale) if scale > 0 else None

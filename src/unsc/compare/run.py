@@ -86,7 +86,8 @@ def compare(
     comparison = Comparison(folder, config, models)
     _check(comparison, jobs)
     whole = config if overwrite and _remove(folder) else _whole(comparison)
-    write_json(folder / "config.json", {"kind": "comparison", "config": asdict(whole), "versions": versions()})
+    about = {"config": asdict(whole), "trained": dict(comparison.scenario.about), "versions": versions()}
+    write_json(folder / "config.json", {"kind": "comparison", **about})
     cells = [(trial, name) for trial in comparison.trials for name in (ORIGINAL, *config.methods)]
     left = [(trial, name) for trial, name in cells if not comparison.result_path(trial, name).exists()]
     failed: dict[str, str] = {}
@@ -178,14 +179,20 @@ def _whole(comparison: Comparison) -> Config:
     path = folder / "config.json"
     if path.exists():
         try:
-            former = _FORMER | current_names(json.loads(path.read_text())["config"])
+            content = json.loads(path.read_text())
+            former = _FORMER | current_names(content["config"])
             same = json.loads(json.dumps(config.fixed()))
             other = {k: former.get(k) for k in same if former.get(k) != same[k]}
+            now = json.loads(json.dumps(dict(comparison.scenario.about)))
+            trained = content.get("trained", now)  # files up to 0.2.0 do not say
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
             raise InvalidRequest(f"{path} is not a comparison's ({e}); name another folder with --out") from e
         if other:
             found = ", ".join(f"{k} is {v!r} there and {same[k]!r} here" for k, v in other.items())
             raise InvalidRequest(f"{folder} holds another comparison: {found}; {_ELSEWHERE}")
+        if trained != now:
+            how = f"{trained}, and {config.data} is now {now}"
+            raise InvalidRequest(f"{folder} holds results of networks that were trained by {how}; {_ELSEWHERE}")
         both = dict.fromkeys([*former["methods"], *config.methods])
         config = replace(config, methods=tuple(both), trials=max(former["trials"], config.trials))
     elif folder.exists() and any(folder.iterdir()):

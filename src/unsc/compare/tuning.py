@@ -80,24 +80,32 @@ def tune(
     seconds: float,
     given: Mapping[str, Any] = MappingProxyType({}),
     path: Path | None = None,
+    data: str | None = None,
     progress: Progress = quiet,
 ) -> Tuned:
     """Try settings of `method` on `problem`, at most `tries` times and for `seconds`; those `given` stay as they are.
 
     `validation` are retained and forgotten samples that the network was not trained on; for records, samples that it
-    was not trained on, and the records. What was tried is written
-    to `path` after every try, and a search that was stopped resumes from there.
+    was not trained on, and the records. What was tried is written to `path` after every try, and a search that was
+    stopped resumes from there, unless it was of other `data`, by their name.
     """
     if tries < 1 or seconds <= 0:
         raise InvalidRequest(f"tries={tries}, seconds={seconds}; give at least one try and more than 0 seconds")
     budget = {"tries": tries, "seconds": seconds, "seed": problem.seed, "classes": problem.classes, "score": RULE}
+    budget |= {} if data is None else {"data": data}
     method = replace(method, search={name: space for name, space in method.search.items() if name not in given})
     done = _former(method, path, budget)
     most = tries if method.search else 1
+
+    def unfinished() -> bool:
+        return len(done) < most and sum(one.seconds for one in done) < seconds
+
+    if not unfinished():
+        return Tuned(method.name, budget, tuple(done))
     score = Score.of(problem, validation)
+    search = Search(method, problem.seed, done)
     with progress(f"tuning {method.name}", most) as advance:
-        search = Search(method, problem.seed, done)
-        while len(done) < most and sum(one.seconds for one in done) < seconds:
+        while unfinished():
             settings = search.ask()
             done.append(_try(method, problem, score, {**settings, **given}))
             search.tell(done[-1].score)
@@ -119,7 +127,11 @@ class Search:
         self._space = method.search
         self._asked: optuna_.Trial | None = None
         for one in former:  # the sampler is asked again, so that its random numbers continue where they stopped
-            self.ask()
+            if (asked := self.ask()) != {name: one.settings.get(name) for name in asked}:
+                raise InvalidRequest(
+                    f"{one.settings} was tried where the search would try {asked} now: {method.name} was searched in "
+                    "another way then; name another file, or tune again with --overwrite"
+                )
             self.tell(one.score)
 
     def ask(self) -> dict[str, Any]:
@@ -140,6 +152,7 @@ def _former(method: Method, path: Path | None, budget: dict[str, Any]) -> list[T
         return []
     former = Tuned.load(path)
     same = former.method == method.name and former.budget["seed"] == budget["seed"]
+    same = same and former.budget.get("data", budget.get("data")) == budget.get("data")
     if not same or list(former.budget["classes"] or ()) != list(budget["classes"] or ()):
         raise InvalidRequest(
             f"{path} holds the tuning of {former.method} on another problem; name another file, or replace "
