@@ -20,6 +20,7 @@ CORE = (
     ("errors", "checks", "progress", "cost", "extras", "memory", "workers", "cluster", "peers", "launch"),
     ("storage",),
     ("wrappers", "sharded", "shards", "batches", "on_demand", "grad_mode"),
+    ("sketches",),
     ("forms", "names", "dropped"),
     ("datasets", "logits", "streams"),
     ("loading",),
