@@ -25,7 +25,7 @@ CORE = (
     ("datasets", "logits", "streams"),
     ("loading",),
     ("layers",),
-    ("models", "pooled_head", "features", "coverage", "layout"),
+    ("models", "pooled_head", "features", "coverage", "layout", "folding"),
     ("eigen", "moments", "collect", "ranks", "ridge"),
     ("request", "looks", "duplicates"),
     ("targets",),
