@@ -26,7 +26,7 @@ CORE = (
     ("loading",),
     ("layers",),
     ("models", "pooled_head", "features", "coverage", "layout", "folding"),
-    ("eigen", "moments", "collect", "ranks", "ridge"),
+    ("eigen", "gram", "moments", "collect", "ranks", "ridge"),
     ("request", "looks", "duplicates"),
     ("targets",),
     ("verdict", "validation", "history", "loaders", "depth"),

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from unsc.batches import Batch
 from unsc.features import inputs_of_layers
+from unsc.gram import gram
 from unsc.layers import needed_kind
 from unsc.logits import logits_of
 from unsc.ranks import agreement, auc
@@ -120,10 +121,10 @@ class Ridge:
         scale = (centred.square().sum(dim=0) / (len(features) - 1)).sqrt() + 1e-6
         rows = centred / scale
         if len(rows) <= rows.shape[1]:  # the same weights from the smaller matrix of the two
-            inverse = torch.cholesky_inverse(_root(rows @ rows.T, ridge))
+            inverse = torch.cholesky_inverse(_root(gram(rows.T), ridge))
             weights, pull = rows.T @ (inverse @ (wanted - level)), 1 - ridge * inverse.diagonal()
         else:
-            root = _root(rows.T @ rows, ridge)
+            root = _root(gram(rows), ridge)
             seen = torch.linalg.solve_triangular(root, rows.T, upper=False)
             weights = torch.linalg.solve_triangular(root.T, seen @ (wanted - level), upper=True)
             pull = seen.square().sum(dim=0)
