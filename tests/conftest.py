@@ -1,4 +1,4 @@
-"""What several tests share: the digits, a small network that was trained on them, and the registry of methods."""
+"""What several tests share: points and digits, a small network for each of them, and the registry of methods."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from blobs import blobs, learned, network
 from torch import nn
-from torch.utils.data import Dataset, Subset
+from torch.utils.data import Dataset, Subset, TensorDataset
 
 from unsc.batches import Batch, as_batch
 from unsc.bench.datasets import Split, load
@@ -43,6 +44,19 @@ def digits_model(digits: Split) -> nn.Module:
         model = digits_cnn()
     images, labels = digits.train.tensors
     return fit(model, images, labels, epochs=8)
+
+
+@pytest.fixture(scope="session")
+def points() -> TensorDataset:
+    """Forty points around each of six corners."""
+    return blobs(classes=6)
+
+
+@pytest.fixture(scope="session")
+def model(points: TensorDataset) -> nn.Module:
+    """A perceptron that knows them. Tests must not change it."""
+    with torch.random.fork_rng(devices=[]):
+        return learned(network(6), points)
 
 
 def train_digits(dataset: Dataset, seed: int) -> nn.Module:

@@ -1,116 +1,24 @@
-"""What each rank of a process group does, in a module that its processes can import.
-
-A group is started once and does one task after another, since starting takes longer than all tasks together. What a
-task returns, or the error that it ends with, comes back for every rank.
-"""
+"""What each rank of a process group does (`rank_groups.py`), in a module that its processes can import."""
 
 from __future__ import annotations
 
 import copy
 import itertools
 import os
-import pickle
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Callable
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 import torch.distributed as dist
 from blobs import blobs, learned
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, Subset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 import unsc
 from unsc import peers
-
-LIMIT = 240.0
-"""Seconds after which a group is taken to hang: many times what it needs on a busy machine."""
-Task = Callable[[Path], Any]
-Results = dict[str, list[Any]]
-"""What every rank made of each task, by the task's name."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An error that a task ended with, on one rank."""
-
-    kind: str
-    message: str
-
-
-KILLED = Failure("killed", "")
-
-
-class Hangs(Exception):
-    """A group did not come to its end."""
-
-
-def run_ranks(tasks: Sequence[Task], count: int, folder: Path) -> Results:
-    """What a gloo group of `count` processes makes of tasks."""
-    context = get_context("spawn")
-    ranks = [context.Process(target=_rank, args=(tasks, r, count, folder), daemon=True) for r in range(count)]
-    for process in ranks:
-        process.start()
-    until = time.monotonic() + LIMIT
-    for process in ranks:
-        process.join(max(0.1, until - time.monotonic()))
-    hanging = [r for r, process in enumerate(ranks) if process.is_alive()]
-    for r in hanging:
-        ranks[r].kill()
-        ranks[r].join()
-    if hanging:
-        raise Hangs(f"ranks {hanging} of {count} are still at work after {LIMIT} s")
-    found = [_read(folder / f"{r}") for r in range(count)]
-    return {task.__name__: [own.get(task.__name__, KILLED) for own in found] for task in tasks}
-
-
-def of_task(results: Results, task: Task) -> list[Any]:
-    """What each rank made of a task; tasks that are not for this number of ranks are skipped."""
-    if task.__name__ not in results:
-        pytest.skip("this is tested on two ranks")
-    return results[task.__name__]
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Task], Any]:
-    """What this process makes of a task, worked out once."""
-    done: dict[str, Any] = {}
-
-    def of(task: Task) -> Any:
-        if task.__name__ not in done:
-            done[task.__name__] = task(tmp_path_factory.getbasetemp())
-        return done[task.__name__]
-
-    return of
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """What a rank wrote, which is nothing if it was killed."""
-    return pickle.loads(path.read_bytes()) if path.exists() else {}
-
-
-def _rank(tasks: Sequence[Task], rank: int, count: int, folder: Path) -> None:
-    torch.set_num_threads(1)
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder / 'meet'}", rank=rank, world_size=count, timeout=timedelta(seconds=120)
-    )
-    done: dict[str, Any] = {}
-    for task in tasks:
-        try:
-            done[task.__name__] = task(folder)
-        except Exception as e:
-            done[task.__name__] = Failure(type(e).__name__, str(e))
-    (folder / f"{rank}").write_bytes(pickle.dumps(done))
-    dist.destroy_process_group()
-
 
 # --- a network and its data, the same in every process
 
@@ -157,6 +65,27 @@ def part_of(data: Any, **how: Any) -> DataLoader[Any]:
     rank, count = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
     each = len(data) // count
     return DataLoader(Subset(data, range(rank * each, (rank + 1) * each)), batch_size=30, **how)
+
+
+class Watched(Dataset[Any]):
+    """The samples of `DATA`, each announced before it is read, by its position."""
+
+    targets = DATA.tensors[1].tolist()
+
+    def __init__(self, announce: Callable[[int], object]) -> None:
+        self.announce = announce
+
+    def __len__(self) -> int:
+        return len(DATA)
+
+    def __getitem__(self, i: int) -> Any:
+        self.announce(i)
+        return DATA[i]
+
+
+def unreadable_on_one_rank(i: int) -> None:
+    if dist.get_rank() == 1 and i > 20:
+        raise OSError("the disk is gone")
 
 
 def of(*classes: int) -> Subset[Any]:
@@ -219,18 +148,7 @@ def one_rank_works_alone(folder: Path) -> float:
 def ranks_draw_the_same(folder: Path) -> list[int]:
     """Which samples are read, by all ranks together."""
     read: list[int] = []
-
-    class Noting(torch.utils.data.Dataset):
-        targets = DATA.tensors[1].tolist()
-
-        def __len__(self) -> int:
-            return len(DATA)
-
-        def __getitem__(self, i: int) -> Any:
-            read.append(i)
-            return DATA[i]
-
-    unsc.forget(model(), Noting(), classes=[3], samples_per_class=20, max_passes=1)
+    unsc.forget(model(), Watched(read.append), classes=[3], samples_per_class=20, max_passes=1)
     with peers.joined():
         return sorted({i for part in peers.gathered(read) for i in part})
 
@@ -270,18 +188,11 @@ def an_empty_loader_on_one_rank(folder: Path) -> None:
 def a_rank_is_killed(folder: Path) -> None:
     """While it reads a sample; the others are at work, or wait for it."""
 
-    class Deadly(torch.utils.data.Dataset):
-        targets = DATA.tensors[1].tolist()
+    def deadly(i: int) -> None:
+        if dist.get_rank() == 1 and i > 20:
+            os._exit(1)
 
-        def __len__(self) -> int:
-            return len(DATA)
-
-        def __getitem__(self, i: int) -> Any:
-            if dist.get_rank() == 1 and i > 20:
-                os._exit(1)
-            return DATA[i]
-
-    unsc.forget(model(), Deadly(), classes=[3])
+    unsc.forget(model(), Watched(deadly), classes=[3])
 
 
 def no_data_on_one_rank(folder: Path) -> None:
@@ -295,18 +206,7 @@ def the_same_data_on_every_rank(folder: Path) -> None:
 
 
 def a_broken_sample_that_one_rank_reads(folder: Path) -> None:
-    class Broken(torch.utils.data.Dataset):
-        targets = DATA.tensors[1].tolist()
-
-        def __len__(self) -> int:
-            return len(DATA)
-
-        def __getitem__(self, i: int) -> Any:
-            if dist.get_rank() == 1 and i > 20:
-                raise OSError("the disk is gone")
-            return DATA[i]
-
-    unsc.forget(model(), Broken(), classes=[3])
+    unsc.forget(model(), Watched(unreadable_on_one_rank), classes=[3])
 
 
 def memory_runs_out_on_one_rank(folder: Path) -> tuple[str, Tensor]:

@@ -22,7 +22,6 @@ import unsc
 from unsc.shards import is_shard, local
 from unsc.steps.budgeted import BudgetedRule, BudgetedStep
 
-Task = rank_tasks.Task
 TEXTS = 6, 12
 """Tokens of a text, and how many there are to choose from."""
 
@@ -269,18 +268,8 @@ def is_saved_whole(folder: Path) -> bool:
 
 
 def a_broken_sample_that_one_rank_reads(folder: Path) -> None:
-    class Broken(torch.utils.data.Dataset):
-        targets = DATA.tensors[1].tolist()
-
-        def __len__(self) -> int:
-            return len(DATA)
-
-        def __getitem__(self, i: int) -> Any:
-            if dist.get_rank() == 1 and i > 20:
-                raise OSError("the disk is gone")
-            return DATA[i]
-
-    unsc.forget(sharded(rank_tasks.model(), 0), Broken(), classes=[3])
+    data = rank_tasks.Watched(rank_tasks.unreadable_on_one_rank)
+    unsc.forget(sharded(rank_tasks.model(), 0), data, classes=[3])
 
 
 def weights_that_are_not_finite_on_one_rank(folder: Path) -> None:

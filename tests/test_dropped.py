@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from blobs import blobs, learned, network
+from blobs import network
 from safetensors.torch import save_file
 from torch import nn
 from torch.utils.data import TensorDataset
@@ -22,16 +22,6 @@ from unsc.request import of_classes
 from unsc.result import Forgotten
 
 KEPT = (0, 2, 4, 5)
-
-
-@pytest.fixture(scope="module")
-def points() -> TensorDataset:
-    return blobs(each=40, classes=6)
-
-
-@pytest.fixture(scope="module")
-def model(points: TensorDataset) -> nn.Module:
-    return learned(network(6), points)
 
 
 @pytest.fixture(scope="module")

@@ -83,15 +83,52 @@ def of_all_samples(second: nn.Module, h: Tensor) -> Tensor:
     return second(h) + h.mean(dim=0)[:3]
 
 
-@pytest.mark.parametrize("ending", [by_its_values, of_all_samples])
-def test_networks_that_cannot_be_cut_are_used_as_a_whole(ending: Callable[[nn.Module, Tensor], Tensor]) -> None:
-    model, batch = InTwo(ending).eval(), Batch(torch.randn(5, 4), torch.zeros(5, dtype=torch.long))
-    assert ending_of(model, last(model, 1), batch) is None
+class Optional(nn.Module):
+    """A network with a setting that calls leave out, which tracing would take for a tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers, self.out = nn.ModuleList(nn.Linear(4, 4) for _ in range(3)), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, scale: Tensor | None = None) -> Tensor:
+        x = x if scale is None else x * scale
+        for layer in self.layers:
+            x = layer(x).relu()
+        return self.out(x)
 
 
-def test_where_the_logits_are_is_known_of_the_end_too() -> None:
-    model, batch = network(), photographs(3)
+class Counting(Optional):
+    """The number of samples is a plain number that the end needs, too."""
+
+    def forward(self, x: Tensor, scale: Tensor | None = None) -> Tensor:
+        count = x.size(0)
+        for layer in self.layers:
+            x = layer(x).relu()
+        return self.out(x.reshape(count, -1))
+
+
+@pytest.mark.parametrize(
+    ("model", "count"),
+    [(InTwo(by_its_values), 1), (InTwo(of_all_samples), 1), (Counting(), 2)],
+    ids=["decides", "mixes samples", "counts samples"],
+)
+def test_networks_that_cannot_be_cut_are_used_as_a_whole(model: nn.Module, count: int) -> None:
+    batch = Batch(torch.randn(5, 4), torch.zeros(5, dtype=torch.long))
+    assert ending_of(model.eval(), last(model, count), batch) is None
+
+
+def negative() -> nn.Module:
+    """Logits that a hook makes of what the network returns."""
+    model = network()
     model.register_forward_hook(AsLogits(lambda output: -output))
+    return model
+
+
+@pytest.mark.parametrize(("make", "shape"), [(negative, (3, 16, 16)), (Optional, (4,))])
+def test_the_end_takes_and_gives_what_the_network_does(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> None:
+    """What calls leave out is left out of the end."""
+    torch.manual_seed(0)
+    model, batch = make().eval(), Batch(torch.randn(6, *shape), torch.arange(6) % 4)
     found = ending_of(model, last(model, 2), batch)
     assert found is not None
     torch.testing.assert_close(logits_of(found.end, found.given(batch)), logits_of(model, batch))
@@ -151,43 +188,3 @@ def test_the_deeper_layers_are_the_last_that_are_used() -> None:
 def test_a_small_network_moves_as_a_whole() -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(768, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
     assert len(deeper(model, find_layers(model).layers, 0.5, photographs(2))) == 3
-
-
-class Optional(nn.Module):
-    """A network with a setting that calls leave out, which tracing would take for a tensor."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers, self.out = nn.ModuleList(nn.Linear(5, 5) for _ in range(3)), nn.Linear(5, 4)
-
-    def forward(self, x: Tensor, scale: Tensor | None = None) -> Tensor:
-        x = x if scale is None else x * scale
-        for layer in self.layers:
-            x = layer(x).relu()
-        return self.out(x)
-
-
-class Counting(Optional):
-    """The number of samples is a plain number that the end needs, too."""
-
-    def forward(self, x: Tensor, scale: Tensor | None = None) -> Tensor:
-        count = x.size(0)
-        for layer in self.layers:
-            x = layer(x).relu()
-        return self.out(x.reshape(count, -1))
-
-
-def test_what_calls_leave_out_is_left_out_of_the_end() -> None:
-    torch.manual_seed(0)
-    model, batch = Optional().eval(), Batch(torch.randn(6, 5), torch.arange(6) % 4)
-    found = ending_of(model, last(model, 2), batch)
-    assert found is not None
-    torch.testing.assert_close(logits_of(found.end, found.given(batch)), logits_of(model, batch))
-
-
-def test_an_end_that_needs_more_than_tensors_is_not_taken() -> None:
-    """The network is then passed as a whole."""
-    torch.manual_seed(0)
-    batch = Batch(torch.randn(6, 5), torch.arange(6) % 4)
-    model = Counting().eval()
-    assert ending_of(model, last(model, 2), batch) is None

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 import torch
-from blobs import blobs, learned, network
+from blobs import learned, network
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
@@ -20,16 +20,6 @@ from unsc.outputs import editable_head, settle
 
 FORGOTTEN = 3
 STAYS = torch.arange(6) != FORGOTTEN
-
-
-@pytest.fixture(scope="module")
-def points() -> TensorDataset:
-    return blobs(each=40, classes=6)
-
-
-@pytest.fixture(scope="module")
-def model(points: TensorDataset) -> nn.Module:
-    return learned(network(6), points)
 
 
 def part(data: TensorDataset, chosen: Tensor) -> TensorDataset:

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rank_groups
 import rank_tasks as tasks
 import torch
-from rank_tasks import Results, of_task
+from rank_groups import KILLED, Failure, Results, Task, of_task, run_ranks
 from safetensors.torch import save_file
 
 from unsc import peers
 
-alone = tasks.alone
+alone = rank_groups.alone
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -26,7 +27,7 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """All tasks, carried out by one group of processes after another."""
     every = (*tasks.SAME, *tasks.OTHERS, *tasks.FAILING, tasks.everybody_is_well_after_all_that)
     chosen = tasks.ON_FOUR if request.param == 4 else every
-    return tasks.run_ranks(chosen, request.param, tmp_path_factory.mktemp(f"ranks-{request.param}"))
+    return run_ranks(chosen, request.param, tmp_path_factory.mktemp(f"ranks-{request.param}"))
 
 
 def _same(found: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -38,11 +39,9 @@ def _same(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("task", tasks.SAME, ids=lambda task: task.__name__)
-def test_ranks_reach_what_one_process_does(
-    task: tasks.Task, results: Results, alone: Callable[[tasks.Task], Any]
-) -> None:
+def test_ranks_reach_what_one_process_does(task: Task, results: Results, alone: Callable[[Task], Any]) -> None:
     for found in of_task(results, task):
-        assert not isinstance(found, tasks.Failure), found
+        assert not isinstance(found, Failure), found
         _same(found, alone(task))
 
 
@@ -51,14 +50,14 @@ def test_all_ranks_have_the_very_same_result(results: Results) -> None:
     assert all(torch.equal(first["outputs"], other["outputs"]) for other in others)
 
 
-def test_moments_are_summed_and_subspaces_shared_out(results: Results, alone: Callable[[tasks.Task], Any]) -> None:
+def test_moments_are_summed_and_subspaces_shared_out(results: Results, alone: Callable[[Task], Any]) -> None:
     expected = alone(tasks.collects_moments)
     for found in of_task(results, tasks.collects_moments):
         assert found["samples"] == expected["samples"] and found["ranks"] == expected["ranks"]
         torch.testing.assert_close(found["projectors"], expected["projectors"], rtol=0, atol=1e-4)
 
 
-def test_a_distributed_model_comes_back_as_one(results: Results, alone: Callable[[tasks.Task], Any]) -> None:
+def test_a_distributed_model_comes_back_as_one(results: Results, alone: Callable[[Task], Any]) -> None:
     for kind, found in of_task(results, tasks.takes_a_distributed_model):
         assert kind == "DistributedDataParallel"
         _same(found, alone(tasks.forgets_a_class))
@@ -68,9 +67,7 @@ def test_one_rank_may_work_alone(results: Results) -> None:
     assert of_task(results, tasks.one_rank_works_alone)[0] < 50
 
 
-def test_what_is_drawn_does_not_depend_on_the_number_of_ranks(
-    results: Results, alone: Callable[[tasks.Task], Any]
-) -> None:
+def test_what_is_drawn_does_not_depend_on_the_number_of_ranks(results: Results, alone: Callable[[Task], Any]) -> None:
     drawn = of_task(results, tasks.ranks_draw_the_same)
     assert drawn == [alone(tasks.ranks_draw_the_same)] * len(drawn)
 
@@ -83,9 +80,9 @@ def test_a_rank_that_runs_out_of_memory_takes_smaller_pieces(results: Results) -
 
 
 @pytest.mark.parametrize(("task", "said"), tasks.FAILING.items(), ids=lambda x: getattr(x, "__name__", ""))
-def test_every_rank_ends_with_the_error_of_one(task: tasks.Task, said: str, results: Results) -> None:
+def test_every_rank_ends_with_the_error_of_one(task: Task, said: str, results: Results) -> None:
     for found in of_task(results, task):
-        assert isinstance(found, tasks.Failure) and said in found.message, found
+        assert isinstance(found, Failure) and said in found.message, found
 
 
 def test_the_others_learn_which_rank_failed(results: Results) -> None:
@@ -96,8 +93,8 @@ def test_the_others_learn_which_rank_failed(results: Results) -> None:
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_nobody_waits_for_a_rank_that_was_killed(count: int, tmp_path: Path) -> None:
-    first, killed, *others = tasks.run_ranks([tasks.a_rank_is_killed], count, tmp_path)["a_rank_is_killed"]
-    assert killed == tasks.KILLED
+    first, killed, *others = run_ranks([tasks.a_rank_is_killed], count, tmp_path)["a_rank_is_killed"]
+    assert killed == KILLED
     assert all(found.kind == "RankFailed" and "lost the others" in found.message for found in (first, *others))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from blobs import CLASSES, blobs, learned, network
+from blobs import CLASSES, network
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
@@ -19,16 +19,6 @@ from unsc.request import Request, of_classes
 from unsc.result import Forgotten
 from unsc.steps.curvature import RetainedCurvature
 from unsc.task import without
-
-
-@pytest.fixture(scope="module")
-def points() -> TensorDataset:
-    return blobs(each=40, classes=6)
-
-
-@pytest.fixture(scope="module")
-def model(points: TensorDataset) -> nn.Module:
-    return learned(network(6), points)
 
 
 @pytest.fixture(scope="module")

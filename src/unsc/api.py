@@ -17,9 +17,9 @@ from unsc.datasets import Data, as_source
 from unsc.errors import HeadOnlyWarning, InvalidRequest, NotForgotten, NotForgottenWarning, listing
 from unsc.forms import Collate
 from unsc.grad_mode import with_gradients
-from unsc.history import Past, asked_in
+from unsc.history import Past, asked_in, check_numbering
 from unsc.layout import channels_last
-from unsc.loaders import batches_in, check_labels, check_parts, request_for, staying
+from unsc.loaders import batches_in, check_parts, check_samples, request_for, staying
 from unsc.logits import OfOutput
 from unsc.models import count_classes, digest_of, editable_layers, working_copy
 from unsc.names import numbered
@@ -87,6 +87,7 @@ def forget(
     asked = Asked(start.model, start.original, words, start.gone)
     with opened(dataset, asked, chosen, labels=labels, collate_fn=collate_fn, progress=shown) as training:
         source, every = training.source, training.labels
+        check_numbering(every, training.request.num_classes, start.history)
         request = _without_deleted(training.request, start.history, every)
         positions = request.split(every, min_retained=chosen.min_retained)
         unseen = None
@@ -133,7 +134,7 @@ def unlearn(
     network was not trained on, for records. `gone` and a former result in the model's place are as in `forget`.
     `logits` takes what the model returns and gives its logits, where it does not return them.
     """
-    known = guide if not isinstance(guide, Mapping) or isinstance(guide, NullSpaces) else NullSpaces(dict(guide))
+    known = _as_one(guide)
     chosen = _options_under(known, options)
     about: dict[str, Any] = {"data": [forgotten, retained], "label_key": chosen.label_key}
     start = Start.of(model, gone, **about, logits=logits, progress=as_progress(progress))
@@ -141,7 +142,7 @@ def unlearn(
     check = staying(batches_in(retained, "retained", start.model, chosen.label_key), start.gone)
     whole = join(batches_in(forgotten, "forgotten", start.model, chosen.label_key))
     count = count_classes(start.original, check[0])
-    check_labels({"forgotten": [whole], "retained": check}, count)
+    check_samples(start.original, {"forgotten": [whole], "retained": check}, count)
     request = request_for(named, count, start.gone)
     peers.agree({"the model": digest_of(start.model), "what is to be forgotten": request, "the options": options})
     chosen.check_used(request.kind)
@@ -150,7 +151,7 @@ def unlearn(
     unseen: list[Batch] = []
     if validation is not None:
         unseen = staying(batches_in(validation, "validation", start.model, chosen.label_key), start.gone, "validation")
-        check_labels({"validation": unseen}, count)
+        check_samples(start.original, {"validation": unseen}, count)
     reference = Reference(Validation(tuple(unseen)))
     completed = chosen.completed(len(whole), targets=default_targets(chosen, request, reference))
     samples = Samples(*split_for(request, whole, completed), RetainFit.none(), check, unseen)
@@ -181,16 +182,16 @@ def retained_curvature(
     """
     original = working_copy(model, logits=logits)
     held_out = batches_in(check, "check", model, label_key)
-    fit = RetainFit.from_batch(join(batches_in(retained, "retained", model, label_key)))
+    learned = join(batches_in(retained, "retained", model, label_key))
     gone = join(batches_in(forgotten, "forgotten", model, label_key))
     count = count_classes(original, held_out[0])
-    check_labels({"check": held_out, "forgotten": [gone]}, count)
+    check_samples(original, {"check": held_out, "retained": [learned], "forgotten": [gone]}, count)
     request = Request.for_records(None, count) if forget is None else Request.for_classes(forget, count)
     peers.agree({"the model": digest_of(model), "what is to be forgotten": request})
     channels_last(original, held_out[0])
     layers, _ = editable_layers(original, held_out[0])
     watch = Watch(original, held_out, request.kept)
-    samples = Samples(gone, gone, fit, held_out)
+    samples = Samples(gone, gone, RetainFit.from_batch(learned), held_out)
     aims = make_aims(original, request, samples, find_targets(targets, request.kind))
     task = Task(original, layers, request, samples, watch, aims, seed, chunk_bytes)
     return BudgetedRule().prepare(task, as_progress(progress))
@@ -235,6 +236,18 @@ def _options_under(guide: Guide, options: dict[str, Any]) -> Options:
                 "leave it out"
             )
     return Options.from_keywords({"step": rule.name, **options})
+
+
+def _as_one(guide: Guide | Mapping[int, NullSpace]) -> Guide:
+    """A guide that may be a dict with a null space for each label."""
+    if isinstance(guide, NullSpaces) or not isinstance(guide, Mapping):
+        return guide
+    if not guide or not all(isinstance(space, NullSpace) for space in guide.values()):
+        held = listing(type(space).__name__ for space in guide.values())
+        raise InvalidRequest(
+            f"the guide is a dict of {held or 'nothing'}; give a NullSpace for each label of the records"
+        )
+    return NullSpaces(dict(guide))
 
 
 def _at_hand(guide: Guide, task: Task) -> Guide:

@@ -10,7 +10,7 @@ from unsc.errors import InvalidRequest
 def require(name: str, value: object, allowed: str, ok: bool) -> None:
     """Raise unless `ok`: the error names the option, its value and what is allowed."""
     if not ok:
-        raise InvalidRequest(f"{name}={value!r}; allowed is {allowed}")
+        raise InvalidRequest(f"{name}={value!r:.200}; allowed is {allowed}")
 
 
 def is_whole(value: object, least: int) -> TypeGuard[int]:

@@ -18,12 +18,13 @@ from torch import Tensor, nn
 
 from unsc import peers
 from unsc.batches import Batch, pieces
+from unsc.checks import is_whole, require
 from unsc.datasets import by_class
 from unsc.errors import InvalidData
 from unsc.layers import Correlations, Draw, Layer, Use, moment_of, observe
 from unsc.logits import check_logits, in_step, logits_of
 from unsc.memory import out_of_memory, ran_out
-from unsc.models import digest_of, editable_layers, working_copy
+from unsc.models import digest_of, editable_layers, said_of_few, working_copy
 from unsc.moments import Moment, Moments, of_nothing
 from unsc.progress import Advance, Progress, quiet
 from unsc.wrappers import unwrapped
@@ -175,6 +176,8 @@ def collect_moments(
     class by class and needs one per layer. Under several ranks each has a loader of its own part, takes its share of
     the samples, and gets the moments of all.
     """
+    require("num_classes", num_classes, "a whole number of at least 1", is_whole(num_classes, 1))
+    require("samples_per_class", samples_per_class, "a whole number of at least 1", is_whole(samples_per_class, 1))
     peers.agree({"num_classes": num_classes, "the model": digest_of(model)})
     model = working_copy(unwrapped(model).inner)  # ranks have other batches, and not equally many
     layers: tuple[Layer, ...] = ()
@@ -189,6 +192,7 @@ def collect_moments(
                     f"a sample has label {label}; with num_classes={num_classes}, 0 to {num_classes - 1} are allowed"
                 )
             if not layers:
+                said_of_few(model, batch, "the samples of the loader")
                 layers, frozen = editable_layers(model, batch)
             into = collected.setdefault(label, of_nothing(layers))
             collect(model, layers, [batch], into=into, chunk_bytes=chunk_bytes)

@@ -41,7 +41,8 @@ _COMPARED = 8
 def check_map_style(dataset: Any) -> None:
     """Refuse a loader, an iterable or bare tensors where a data set is needed that can be asked for sample i."""
     tensors = isinstance(dataset, (tuple, list)) and any(torch.is_tensor(part) for part in dataset)
-    if tensors or not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+    readable = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__") and not isinstance(dataset, (str, bytes))
+    if tensors or not readable:
         raise InvalidData(
             f"the data is a {type(dataset).__name__}; give a map-style data set, whose len() and [i] work, or a "
             "DataLoader of one: torch.utils.data.TensorDataset(x, y), a list of (x, y)"
@@ -109,6 +110,8 @@ def batches_of(
         source = as_source(data, model, label_key=label_key, collate_fn=collate_fn)
         yield from read_batches(source, torch.arange(len(source)), size=_BATCH)
         return
+    if not hasattr(data, "__iter__"):
+        check_map_style(data)
     for collated in data:
         yield collated if isinstance(collated, Batch) else form.of_collated(collated)
 

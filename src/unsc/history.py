@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
-from unsc.request import Request
+from torch import Tensor
+
+from unsc.request import Request, check_labels
 from unsc.verdict import Status
 
 
@@ -81,3 +83,13 @@ def gone_by(history: Iterable[Past]) -> tuple[int, ...]:
 def asked_in(history: Iterable[Past]) -> tuple[int, ...]:
     """The classes that were asked for, whether or not they were forgotten, by the numbers that they have at the end."""
     return gone_by(replace(past, status="forgotten") for past in history)
+
+
+def check_numbering(labels: Tensor, num_classes: int, history: Iterable[Past]) -> None:
+    """Refuse `labels` (n,) of before a request that dropped outputs, if they are beyond those that are left."""
+    if any(past.kept is not None for past in history):
+        remedy = (
+            "outputs were dropped before, and classes have new numbers: give the data those of the former result's "
+            "label_map, and leave out classes that it lacks"
+        )
+        check_labels(labels, num_classes, remedy=remedy)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
 from unsc import peers
 from unsc.batches import Batch
 from unsc.datasets import batches_of
 from unsc.duplicates import fingerprints
-from unsc.errors import InvalidData, InvalidRequest, listing
-from unsc.request import Request, batches_without
+from unsc.errors import InvalidRequest, listing
+from unsc.models import said_of_few
+from unsc.request import Request, batches_without, check_labels
 
 
 def batches_in(loader: Iterable[Any], name: str, model: nn.Module, label_key: str | None) -> list[Batch]:
@@ -54,15 +56,11 @@ def staying(batches: list[Batch], gone: Iterable[int], name: str = "retained") -
     return left
 
 
-def check_labels(loaders: Mapping[str, Iterable[Batch]], num_classes: int) -> None:
-    """Refuse loaders, by name, whose labels the model has no outputs for."""
+def check_samples(model: nn.Module, loaders: Mapping[str, Sequence[Batch]], num_classes: int) -> None:
+    """Refuse loaders, by name, whose samples `model` cannot take, or whose labels it has no outputs for."""
     for name, batches in loaders.items():
-        found = {k for batch in batches for k in batch.labels.tolist()}
-        if wrong := sorted(k for k in found if not 0 <= k < num_classes):
-            raise InvalidData(
-                f"the loader {name} holds the labels {listing(wrong)}, but the model has {num_classes} outputs: labels "
-                f"0 to {num_classes - 1} are allowed"
-            )
+        said_of_few(model, batches[0], f"the samples of the loader {name}")
+        check_labels(torch.cat([batch.labels for batch in batches]), num_classes, f"the loader {name}")
 
 
 def check_parts(classes: tuple[int, ...], forgotten: Batch, retained: list[Batch]) -> None:

@@ -32,6 +32,10 @@ def working_copy(model: nn.Module, *, logits: OfOutput | None = None) -> nn.Modu
     """
     model = without_wrappers(model).inner
     check_editable(model)
+    if empty := [name for name, p in model.named_parameters() if p.is_meta]:
+        raise UnsupportedModel(
+            f"{listing(empty)} are on the meta device, which holds no values; load the weights first"
+        )
     bad = [
         name
         for name, p in model.named_parameters()
@@ -82,20 +86,26 @@ def digest_of(model: nn.Module) -> str:
 @torch.no_grad()
 def count_classes(model: nn.Module, batch: Batch) -> int:
     """How many classes `model` knows, by its logits for a few samples."""
-    few = batch[torch.arange(min(4, len(batch)))].for_model(model)
-    try:
-        logits = logits_of(model, few)
-    except (TypeError, RuntimeError, ValueError, IndexError, KeyError) as e:
-        if isinstance(e, UnscError):
-            raise
-        raise UnsupportedModel(
-            f"the model cannot take this data ({type(e).__name__}: {e}). It is called with {describe(few.inputs)}; "
-            "give samples in the form it was trained on"
-        ) from e
+    few, logits = said_of_few(model, batch)
     check_logits(logits)
     _check_inputs_stay(model, batch, few, logits)
     check_not_sigmoid(model, few)
     return logits.shape[1]
+
+
+@torch.no_grad()
+def said_of_few(model: nn.Module, batch: Batch, what: str = "this data") -> tuple[Batch, Tensor]:
+    """A few samples and their logits, or an error that says why `model` cannot take them; `what` they are, in words."""
+    few = batch[torch.arange(min(4, len(batch)))].for_model(model)
+    try:
+        return few, logits_of(model, few)
+    except (TypeError, RuntimeError, ValueError, IndexError, KeyError) as e:
+        if isinstance(e, UnscError):
+            raise
+        raise UnsupportedModel(
+            f"the model cannot take {what} ({type(e).__name__}: {e}). It is called with {describe(few.inputs)}; "
+            "give samples in the form it was trained on"
+        ) from e
 
 
 def _check_inputs_stay(model: nn.Module, batch: Batch, few: Batch, logits: Tensor) -> None:

@@ -86,13 +86,20 @@ def opened(
         source = replace(plain, dataset=made)
         known = _given(labels, len(plain)) if labels is not None else offered_labels(plain)
         every = read_labels(source, progress=progress) if known is None else known
+        request.check_new_labels(every)
         yield _agreed(Training(source, request, every), asked, options)
 
 
 def _given(labels: Iterable[int], size: int) -> Tensor:
-    found = torch.as_tensor(labels if isinstance(labels, Tensor) else list(labels))
-    if found.shape != (size,) or found.is_floating_point():
-        raise InvalidData(f"labels have shape {tuple(found.shape)}; give one whole number for each of {size} samples")
+    try:
+        found = torch.as_tensor(labels if isinstance(labels, Tensor) else list(labels))
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise InvalidData(f"labels={labels!r:.80}; give one whole number for each of {size} samples") from e
+    if found.shape != (size,) or found.dtype == torch.bool or found.is_floating_point() or found.is_complex():
+        raise InvalidData(
+            f"labels have shape {tuple(found.shape)} and type {found.dtype}; give one whole number for each of {size} "
+            "samples"
+        )
     return found.long()
 
 

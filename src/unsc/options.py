@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+import numpy as np
+
 from unsc.checks import is_number, is_whole, require
 from unsc.duplicates import OnCopies
 from unsc.errors import InvalidRequest, either
@@ -106,6 +108,9 @@ class Options:
             check(name, "a whole number of at least 1", value is None or is_whole(value, 1))
         for name in ("chunk_bytes", "sample_bytes"):
             check(name, "a whole number of at least 1", is_whole(getattr(self, name), 1))
+        wanted: Any = self.parameters  # whatever a user gives
+        by_name = isinstance(wanted, Collection) and all(isinstance(one, str) for one in wanted)
+        check("parameters", "names, as in model.named_parameters(), or patterns", wanted is None or by_name)
         check("num_workers", "a whole number of at least 0", is_whole(self.num_workers, 0))
         check("max_kl", "a number above 0", self.max_kl is None or (is_number(self.max_kl) and self.max_kl > 0))
         check("seed", "a whole number of at least 0 and below 2**63", is_whole(self.seed, 0) and self.seed < 2**63)
@@ -113,7 +118,8 @@ class Options:
     @classmethod
     def from_keywords(cls, keywords: dict[str, Any]) -> Options:
         """Options by name, those of the step rule among them; one that does not exist, or does nothing, is an error."""
-        given = _with_new_names(keywords)
+        plain = {name: x.item() if isinstance(x, np.generic) else x for name, x in keywords.items()}
+        given = _with_new_names(plain)
         if isinstance(given.get("targets"), Mapping):  # a rule with its options, as it was saved
             given["targets"] = from_dict(given["targets"])
         rule, known = given.pop("step", BudgetedRule.name), step_rules()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from unsc.checks import require
 from unsc.extras import need
 
 Advance: TypeAlias = Callable[[], None]
@@ -53,4 +54,5 @@ def as_progress(progress: Progress | bool) -> Progress:
     """What a caller asks for: True is a bar on the terminal, False nothing, anything else is taken as it is."""
     if isinstance(progress, bool):
         return bar if progress else quiet
+    require("progress", progress, "True, False, or a function of a description and a total", callable(progress))
     return progress

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from unsc.datasets import Source
 from unsc.duplicates import Copies, Sketched, near_copies
 from unsc.errors import GuessedTargetsWarning, InvalidRequest
+from unsc.models import said_of_few
 from unsc.options import Options
 from unsc.progress import Progress, quiet
 from unsc.request import Request, of_classes
@@ -67,6 +68,7 @@ def look_around(
             seed=options.seed,
             gone=request.gone,
         )
+        said_of_few(original, unseen.batches[0], "the validation data")
     return request, Reference(unseen, copies)
 
 

@@ -65,11 +65,11 @@ def repair(task: Task, model: nn.Module, head: Head | None, reached: Look | None
     if reached is None:
         _fit(task, model, head, batches, said, task.look(scores_of(model, task.samples.forget_check)))
         return
-    ended = {name: local(p).clone() for name, p in parameters_of(model, task.layers).items()}
+    weights = [local(p) for p in parameters_of(model, task.layers).values()]
+    ended = [w.clone() for w in weights]
     go_back(task, model, join(batches[:_FEW]), said)
     if not _fit(task, model, head, batches, said, reached):
-        for name, p in parameters_of(model, task.layers).items():
-            local(p).copy_(ended[name])
+        _put(ended, weights)
         _fit(task, model, head, batches, said, reached)
 
 
@@ -78,18 +78,25 @@ def _back_alone(task: Task, model: nn.Module, reached: Look | None) -> None:
 
     There is no head whose level could make up for what comes back with them.
     """
-    batches, said = _said(task, _FEW * BATCH) if reached is not None else ([], torch.zeros(0, 0))
-    if reached is None or not batches:
+    if reached is None:
         return
-    own = parameters_of(model, task.layers)
-    ended = {name: local(p).clone() for name, p in own.items()}
+    batches, said = _said(task, _FEW * BATCH)
+    if not batches:
+        return
+    weights = [local(p) for p in parameters_of(model, task.layers).values()]
+    ended = [w.clone() for w in weights]
     go_back(task, model, join(batches), said)
-    back = {name: local(p).clone() for name, p in own.items()}
-    for share in (*_SHARES, 0.0):
-        for name, p in own.items():
-            local(p).copy_(ended[name].lerp(back[name], share))
+    back = [w.clone() for w in weights]
+    for share in _SHARES:
+        _put([a.lerp(b, share) for a, b in zip(ended, back, strict=True)], weights)
         if _as_forgotten(task.aims.goal, reached, task.look(scores_of(model, task.samples.forget_check))):
             return
+    _put(ended, weights)
+
+
+def _put(values: Iterable[Tensor], weights: Iterable[Tensor]) -> None:
+    for value, weight in zip(values, weights, strict=True):
+        weight.copy_(value)
 
 
 def _count(task: Task, layer: nn.Linear) -> int:

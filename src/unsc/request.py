@@ -85,7 +85,7 @@ class Request:
         given = _integers(indices, "indices")
         if new_labels is None:
             return cls(num_classes, records=tuple(sorted(given)), gone=former)
-        labels = _plain_integers(new_labels, "new_labels")
+        labels = whole_numbers(new_labels, "new_labels")
         if len(labels) != len(given):
             raise InvalidRequest(
                 f"{len(labels)} new_labels for {len(given)} indices; give one for each, in their order"
@@ -150,15 +150,18 @@ class Request:
             last = size - 1
             raise InvalidRequest(f"indices {listing(outside)} are out of range; the data set has samples 0 to {last}")
 
+    def check_new_labels(self, labels: Tensor) -> None:
+        """Refuse records that have their new label in a training set with these `labels` (n,) already."""
+        pairs = zip(self.records or (), self.new_labels, strict=False)  # usually there are no new labels
+        if same := [i for i, new in pairs if int(labels[i]) == new]:
+            raise InvalidRequest(
+                f"new_labels give the samples {listing(same)} the labels that the data gives them already; leave these "
+                "records out, or give the labels that they should have"
+            )
+
     def split(self, labels: Tensor, *, min_retained: int = MIN_RETAINED) -> Positions:
         """Where in a training set with these `labels` (n,) the samples are that go, and those that stay."""
-        wrong = (labels < 0) | (labels >= self.num_classes)
-        if wrong.any():
-            raise InvalidData(
-                f"the data holds the labels {listing(labels[wrong].unique().tolist())}, but the model has "
-                f"{self.num_classes} outputs: labels 0 to {self.num_classes - 1} are allowed. Use the data the model "
-                "was trained on"
-            )
+        check_labels(labels, self.num_classes, remedy="use the data the model was trained on")
         forget = self._records_among(labels) if self.kind == "records" else self._classes_among(labels)
         stay = ~(forget | of_classes(labels, self.gone))
         check_enough(labels[stay], min_retained)
@@ -208,6 +211,16 @@ def make_request(
     return Request.for_classes(classes, num_classes, gone=gone)
 
 
+def check_labels(labels: Tensor, num_classes: int, what: str = "the data", *, remedy: str = "correct them") -> None:
+    """Refuse `labels` (n,) that a model with so many classes has no outputs for; `what` holds them, in words."""
+    wrong = labels[(labels < 0) | (labels >= num_classes)].unique().tolist()
+    if wrong:
+        raise InvalidData(
+            f"{what} holds the labels {listing(wrong)}, but the model has {num_classes} outputs: labels 0 to "
+            f"{num_classes - 1} are allowed; {remedy}"
+        )
+
+
 def check_enough(labels: Tensor, least: int = MIN_RETAINED) -> None:
     """Refuse a class that stays with so few samples that nothing can be estimated from them."""
     present, counts = labels.unique(return_counts=True)
@@ -228,7 +241,7 @@ def check_enough(labels: Tensor, least: int = MIN_RETAINED) -> None:
 def _gone(classes: Iterable[int], num_classes: int) -> tuple[int, ...]:
     """Classes that are gone, ascending; none is allowed."""
     given = list(classes)
-    found = tuple(sorted(set(_plain_integers(given, "gone")))) if given else ()
+    found = tuple(sorted(set(whole_numbers(given, "gone")))) if given else ()
     _check_classes(found, num_classes)
     return found
 
@@ -241,24 +254,33 @@ def _check_classes(classes: Iterable[int], num_classes: int) -> None:
 
 def _integers(values: object, what: str) -> list[int]:
     """Whole numbers, each once."""
-    plain = _plain_integers(values, what)
+    plain = whole_numbers(values, what)
     repeated = sorted(v for v, n in Counter(plain).items() if n > 1)
     if repeated:
         raise InvalidRequest(f"{what} names {listing(repeated)} more than once; name each once")
     return plain
 
 
-def _plain_integers(values: object, what: str) -> list[int]:
+def whole_numbers(values: object, what: str) -> list[int]:
+    """Those that a user gives as `what`: a list, an array, a tensor or a single one."""
     try:
         given: list[Any] = list(values)  # type: ignore[call-overload]
     except TypeError:  # a single number
         given = [values]
     if not given:
         raise InvalidRequest(f"{what}=[] names nothing to forget; give at least one")
-    plain = [v.item() if hasattr(v, "item") else v for v in given]
+    plain = list(map(_plain, given))
     wrong = [v for v in plain if isinstance(v, bool) or not isinstance(v, int)]
     if wrong:
         raise InvalidRequest(
             f"{what} holds {listing(map(repr, wrong))}; give whole numbers (of a mask, mask.nonzero().flatten())"
         )
     return plain
+
+
+def _plain(value: Any) -> Any:
+    """A number out of an array or a tensor that holds one; anything else as it is."""
+    try:
+        return value.item() if hasattr(value, "item") else value
+    except (RuntimeError, ValueError):  # it holds several
+        return value

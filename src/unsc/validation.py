@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
-from unsc.batches import Batch, join
+from unsc.batches import Batch
 from unsc.datasets import Source, read_batches
 from unsc.duplicates import Sketched
-from unsc.errors import InvalidData, listing
-from unsc.request import batches_without
+from unsc.errors import InvalidData
+from unsc.request import batches_without, check_labels
 from unsc.targets.records import FEWEST
 
 _LEAST, _MOST, _EACH = 512, 1024, 4
@@ -33,8 +32,7 @@ class Validation:
 def read_validation(
     source: Source, *, records: int, known: Sketched | None, num_classes: int, seed: int, gone: Iterable[int] = ()
 ) -> Validation:
-    """512 to 1,024 samples of a data set, as so many records call for, without those whose inputs are
-    `known`.
+    """512 to 1,024 samples of a data set, as so many records call for, without those whose inputs are `known`.
 
     Nor are those of classes that are `gone` among them: a network that forgot a class is wrong on all of its samples,
     which says nothing of what it does on samples that it was not trained on.
@@ -45,7 +43,7 @@ def read_validation(
     overlapping = len(drawn) - len(chosen)
     found = list(read_batches(source, chosen, size=_BATCH))
     if found:
-        _check_labels(join(found).labels, num_classes)
+        check_labels(torch.cat([batch.labels for batch in found]), num_classes, "the validation data")
     kept = tuple(batches_without(found, gone))
     count = sum(map(len, kept))
     if count < FEWEST:
@@ -64,12 +62,3 @@ def _left_out(overlapping: int, of_gone: int) -> str:
         if count
     ]
     return f" after {' and '.join(reasons)} were left out" if reasons else ""
-
-
-def _check_labels(labels: Tensor, num_classes: int) -> None:
-    wrong = labels[(labels < 0) | (labels >= num_classes)].unique()
-    if len(wrong):
-        raise InvalidData(
-            f"the validation data holds the labels {listing(wrong.tolist())}; the model's classes are 0 to "
-            f"{num_classes - 1}"
-        )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unsc.bench.figure_claims import latent_space, lines, loss_contour, pseudo_labels, write_figure_claims
+from unsc.bench.figure_claims import latent_space, lines, loss_contour, pseudo_labels
 
 
 @pytest.mark.parametrize(
@@ -111,14 +111,3 @@ def test_membership_is_held_against_retraining_in_the_same_trial(tmp_path: Path)
         result(tmp_path, "retrain", forget=0.0, mia=retrained, trial=trial)
     said = {line.figure: line for line in lines(tmp_path)}["membership, svhn@long"]
     assert said.verdict == "reproduced" and "0.90 for retraining" in said.here
-
-
-def test_only_what_is_between_the_marks_is_made_anew(tmp_path: Path) -> None:
-    page = tmp_path / "docs" / "paper.md"
-    page.parent.mkdir()
-    page.write_text("before\n<!-- figures -->\nold\n<!-- end figures -->\nafter\n")
-    (tmp_path / "results").mkdir()
-    assert write_figure_claims(tmp_path / "results") == [page]
-    text = page.read_text()
-    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
-    assert write_figure_claims(tmp_path / "nowhere" / "results") == []

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from unsc.bench.overview import PRESET, methods, requests, write_overview
+from unsc.bench.overview import PRESET, methods, requests
 from unsc.bench.results import Result
 
 DATA = f"svhn@{PRESET}"
@@ -48,14 +47,3 @@ def test_methods_stand_side_by_side() -> None:
     found = [made("original", 90, 80), made("ssd", 88, 1), made("ssd", 60, 2, data=f"cifar-10@{PRESET}")]
     rows = cells(methods([*found, made("fisher", 90, 0, table="several")]))
     assert rows["ssd"] == ["not run", "88.00 / 1.00", "60.00 / 2.00 (n = 1)", "not run"] and "fisher" not in rows
-
-
-def test_only_what_is_between_the_marks_is_made_anew(tmp_path: Path) -> None:
-    page = tmp_path / "docs" / "paper.md"
-    page.parent.mkdir()
-    page.write_text("before\n<!-- requests -->\nold\n<!-- end requests -->\nafter\n")
-    (tmp_path / "results").mkdir()
-    assert write_overview(tmp_path / "results") == [page]
-    text = page.read_text()
-    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
-    assert write_overview(tmp_path / "nowhere" / "results") == []

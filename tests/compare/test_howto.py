@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from one_process import InThisProcess
 from torch import nn
 
 from unsc.compare import Config, Scenario, compare
@@ -20,22 +21,6 @@ from unsc.datasets import size_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "comparison-howto.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-
-
-class InThisProcess:
-    """Does work at once."""
-
-    def __init__(self, do: Callable, count: int) -> None:
-        self.do = do
-
-    def __enter__(self) -> InThisProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def results(self, pieces: Sequence) -> Iterator[tuple]:
-        return ((piece, self.do(piece)) for piece in pieces)
 
 
 @pytest.fixture

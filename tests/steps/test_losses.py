@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from blobs import blobs, learned, network
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
@@ -20,16 +19,6 @@ from unsc.steps.losses import Beyond, Pulled, divergence
 from unsc.targets import Gone
 
 FORGOTTEN = 3
-
-
-@pytest.fixture(scope="module")
-def points() -> TensorDataset:
-    return blobs(each=40, classes=6)
-
-
-@pytest.fixture(scope="module")
-def model(points: TensorDataset) -> nn.Module:
-    return learned(network(6), points)
 
 
 def hidden(model: nn.Module, x: Tensor) -> Tensor:

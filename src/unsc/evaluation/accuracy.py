@@ -16,9 +16,9 @@ from unsc.errors import InvalidData, InvalidRequest, listing
 from unsc.evaluation.shared.shares import percent, share_by_class
 from unsc.forms import Collate
 from unsc.logits import OfOutput, check_not_sigmoid, logits_of
-from unsc.models import working_copy
+from unsc.models import said_of_few, working_copy
 from unsc.names import numbered
-from unsc.request import Request, of_classes
+from unsc.request import Request, check_labels, of_classes
 from unsc.result import Forgotten
 
 
@@ -91,6 +91,7 @@ def _judge(model: nn.Module, batches: Iterable[Batch], name: str) -> _Judged:
     num_classes = 0
     for batch in (batch.for_model(model) for batch in batches):
         if not hits:
+            said_of_few(model, batch, f"the samples of {name}")
             check_not_sigmoid(model, batch)  # of a network with one output, the sign of the logit decides
         logits = logits_of(model, batch)
         hits.append((logits.argmax(dim=1) == batch.labels).cpu())
@@ -98,7 +99,9 @@ def _judge(model: nn.Module, batches: Iterable[Batch], name: str) -> _Judged:
         num_classes = logits.shape[1]
     if sum(map(len, labels)) == 0:
         raise InvalidData(f"{name} is empty; give at least one sample")
-    return _Judged(torch.cat(hits), torch.cat(labels), num_classes)
+    found = torch.cat(labels)
+    check_labels(found, num_classes, name)
+    return _Judged(torch.cat(hits), found, num_classes)
 
 
 def _evaluation(retain: _Judged, forget: _Judged) -> Evaluation:

@@ -19,9 +19,9 @@ from unsc.evaluation.shared.metrics import Measured, measure, metrics
 from unsc.forms import Collate
 from unsc.logits import OfOutput
 from unsc.methods import Problem, apply, methods
-from unsc.models import count_classes, working_copy
+from unsc.models import count_classes, said_of_few, working_copy
 from unsc.names import numbered
-from unsc.request import Request, make_request, of_classes
+from unsc.request import Request, check_labels, make_request, of_classes, whole_numbers
 from unsc.result import Forgotten
 from unsc.verdict import FORGOTTEN
 
@@ -145,7 +145,7 @@ def audit(
         original, retrained, twin = (
             None if other is None else working_copy(other, logits=logits) for other in (original, retrained, twin)
         )
-    num_classes = _count({"model": model, "original": original, "retrained": retrained, "twin": twin}, train)
+    num_classes = _count({"model": model, "original": original, "retrained": retrained, "twin": twin}, train, test)
     request = make_request(num_classes, classes=given, indices=indices)
     parts = _parts(request, train=train, test=test)
     case = Case(model, request, parts, original=original, retrained=retrained, twin=twin, seed=seed)
@@ -163,10 +163,10 @@ def audit(
 
 def _numbers(
     classes: Iterable[int | str] | int | str, model: nn.Module, data: list[Data], label_key: str | None
-) -> set[object]:
-    """The numbers of classes that may be named, and named more than once; what is no whole number stays as it is."""
-    found: list[Any] = numbered(classes, model=model, data=data, label_key=label_key)
-    return {k.__index__() if hasattr(k, "__index__") else k for k in found}
+) -> set[int]:
+    """The numbers of classes that may be named, and named more than once."""
+    found = numbered(classes, model=model, data=data, label_key=label_key)
+    return set(whole_numbers(found, "classes"))
 
 
 def _check_not_empty(**datasets: Dataset) -> None:
@@ -188,12 +188,10 @@ def _parts(request: Request, *, train: Dataset, test: Dataset) -> dict[Part, Bat
         "retain_test": of_test[~alike] if request.kind == "classes" else of_test,
     }
     chosen = f"the classes {list(request.classes)}" if request.classes else f"{int(goes.sum())} records"
-    last = request.num_classes - 1
     for name, batch in parts.items():
         if len(batch) == 0:
             raise InvalidData(f"{name} has no samples when {chosen} are forgotten; it needs at least one")
-        if extra := [k for k in batch.labels.unique().tolist() if not 0 <= k <= last]:
-            raise InvalidData(f"{name} has labels {extra}; the model knows the classes 0 to {last}")
+        check_labels(batch.labels, request.num_classes, name)
     if len(parts["retain_train"].labels.unique()) < 2:
         raise InvalidData("only one class stays in the training data; at least two are needed to judge what was kept")
     return parts
@@ -207,10 +205,15 @@ def _goes(request: Request, labels: Tensor) -> Tensor:
     return torch.zeros(len(labels), dtype=torch.bool).index_fill(0, torch.tensor(request.records), True)
 
 
-def _count(models: dict[str, nn.Module | None], train: Dataset) -> int:
-    """How many classes the models know; it must be the same number for all."""
-    few = read(train, range(min(4, size_of(train))))
-    counts = {name: count_classes(working_copy(m), few) for name, m in models.items() if m is not None}
+def _count(models: dict[str, nn.Module | None], train: Dataset, test: Dataset) -> int:
+    """How many classes the models know; it must be the same number for all, and all must take the data."""
+    of_train, of_test = (read(dataset, range(min(4, size_of(dataset)))) for dataset in (train, test))
+    counts: dict[str, int] = {}
+    for name, model in models.items():
+        if model is not None:
+            working = working_copy(model)
+            counts[name] = count_classes(working, of_train)
+            said_of_few(working, of_test, "the test data")
     if len(set(counts.values())) > 1:
         raise InvalidRequest(f"the models know different numbers of classes, {counts}; give models of the same classes")
     return counts["model"]
