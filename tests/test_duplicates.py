@@ -12,13 +12,15 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
 import unsc
+from unsc import duplicates
 from unsc.batches import Batch
 from unsc.datasets import Source
-from unsc.duplicates import Copies, all_fingerprints, exact_copies, fingerprints, near_copies
+from unsc.duplicates import Copies, Sketched, fingerprints, near_copies
 from unsc.errors import NotForgottenWarning
 from unsc.forms import Form
 from unsc.request import Request
 from unsc.result import Forgotten
+from unsc.sketches import sketches
 
 COPIES = {3: (40, 41), 7: (42,)}
 """Where samples 3 and 7 stand once more."""
@@ -55,9 +57,9 @@ def test_planted_copies_are_found_and_only_those(form: str) -> None:
         "tuple": TensorDataset(x[:, 0], x[:, 1], y),
         "dict": Dicts(x, ("first", "second")),
     }[form]
-    prints = all_fingerprints(Source(data, Form()))
-    assert exact_copies(prints, [3, 5, 7]) == COPIES
-    assert exact_copies(prints, [3, 40, 41, 5]) == {}
+    known = Sketched.of(Source(data, Form()))
+    assert known.exact_copies([3, 5, 7]) == COPIES
+    assert known.exact_copies([3, 40, 41, 5]) == {}
 
 
 def test_all_inputs_count_and_so_do_type_and_shape() -> None:
@@ -72,7 +74,59 @@ def test_all_inputs_count_and_so_do_type_and_shape() -> None:
 def test_the_order_of_names_does_not_matter() -> None:
     x = planted()
     first, second = (Source(Dicts(x, names), Form()) for names in (("first", "second"), ("second", "first")))
-    assert all_fingerprints(first) == all_fingerprints(second)
+    assert Sketched.of(first).has(Sketched.of(second)).all()
+    assert Sketched.of(first).sketches.unique().shape == (40,)
+
+
+def test_samples_of_one_sketch_are_told_apart_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sketch only says what is worth a look: the same number for all samples gives the same answers."""
+    monkeypatch.setattr(duplicates, "sketches", lambda batch: torch.zeros(len(batch), dtype=torch.long))
+    x = planted()
+    data, others = TensorDataset(x, torch.arange(43)), TensorDataset(torch.cat([x[5:7] + 1, x[3:4]]), torch.arange(3))
+    known = Sketched.of(Source(data, Form()))
+    assert known.exact_copies([3, 5, 7]) == COPIES
+    assert known.has(Sketched.of(Source(others, Form()))).tolist() == [False, False, True]
+
+
+def test_only_samples_of_one_sketch_are_read_again() -> None:
+    read: list[int] = []
+
+    class Noted(Dataset[tuple[Tensor, int]]):
+        def __len__(self) -> int:
+            return 43
+
+        def __getitem__(self, i: int) -> tuple[Tensor, int]:
+            read.append(i)
+            return planted()[i], 0
+
+    known = Sketched.of(Source(Noted(), Form()))
+    assert sorted(read) == list(range(43))
+    read.clear()
+    assert known.exact_copies([3, 5]) == {3: COPIES[3]}
+    assert sorted(read) == [3, 40, 41]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.bool, torch.bfloat16, torch.int64])
+def test_a_sketch_depends_on_every_entry_and_its_place(dtype: torch.dtype) -> None:
+    """Of rows of any length, wherever they begin in memory; it is what a sum over words in Python is."""
+    x = torch.arange(5 * 13).remainder(2).view(5, 13).to(dtype)
+    x[1] = x[0]
+    found = sketches(Batch(x, torch.zeros(5)))
+    assert found[1] == found[0] and len(found.unique()) == 2
+    for i in range(13):
+        y = x[:1].clone()
+        y[0, i] = 1 - int(y[0, i])
+        assert sketches(Batch(y, torch.zeros(1)))[0] != found[0]
+    row = bytes(x[2].view(torch.uint8).tolist())
+    words = [int.from_bytes(row[k : k + 8].ljust(8, b"\0"), "little") for k in range(0, len(row), 8)]
+    total = sum((2 * i + 1) * word for i, word in enumerate(words))
+    assert (int(sketches(Batch(x[2:3], torch.zeros(1)))[0]) - total) % 2**64 == 0
+
+
+def test_the_same_parts_in_another_order_are_another_sample() -> None:
+    a, b = torch.arange(6.0)[None], torch.arange(6.0).flip(0)[None]
+    one, other = (int(sketches(Batch(x, torch.zeros(1)))[0]) for x in ((a, b), (b, a)))
+    assert one != other
 
 
 def test_near_copies_point_in_the_same_direction() -> None:
@@ -82,7 +136,7 @@ def test_near_copies_point_in_the_same_direction() -> None:
     x = planted()
     x[40:] = 3 * (x[40:] + 1e-3 * torch.randn(3, 2, 5))
     data = TensorDataset(x, torch.arange(43) % 3)
-    assert exact_copies(all_fingerprints(Source(data, Form())), [3, 5, 7]) == {}
+    assert Sketched.of(Source(data, Form())).exact_copies([3, 5, 7]) == {}
     assert near_copies(model, Source(data, Form()), [3, 5, 7], 3, least=0.999) == COPIES
     assert not any(m._forward_hooks for m in model.modules())
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from unsc.batches import Batch
-from unsc.layout import channels_last
+from unsc.layout import channels_last, keep_layouts
 
 BATCH = Batch(torch.randn(3, 2, 6, 6, generator=torch.Generator().manual_seed(0)), torch.zeros(3, dtype=torch.long))
 
@@ -71,3 +72,37 @@ def test_a_network_that_does_not_work_with_it_stays_as_it_is(model: nn.Module) -
     channels_last(model, batch)
     assert is_last(model) == [False, False]
     assert torch.equal(model(batch.inputs), outputs)
+
+
+class Every(nn.Module):
+    """A mean over positions, and every other pixel: what comes back from them has other strides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(4, 4, 3, stride=2, padding=1)
+        self.after_first, self.after_second = nn.ReLU(), nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.after_first(self.first(x))
+        return (self.after_second(self.second(x)) + x[:, :, ::2, ::2]).mean(dim=(2, 3))
+
+
+def test_gradients_lie_as_the_values_do_and_are_the_same() -> None:
+    plain = Every()
+    channels_last(plain, BATCH)
+    kept = keep_layouts(fx.symbolic_trace(plain))
+    last: list[bool] = []
+
+    def note(module: nn.Module, told: Any) -> None:
+        last.append(told[0].is_contiguous(memory_format=torch.channels_last))
+
+    found: list[list[Tensor]] = []
+    for model in (plain, kept):
+        handles = [m.register_full_backward_pre_hook(note) for m in (plain.after_first, plain.after_second)]
+        loss = model(BATCH.inputs).square().sum()
+        found.append(list(torch.autograd.grad(loss, list(plain.parameters()))))
+        for handle in handles:
+            handle.remove()
+    assert last == [False, False, True, True]
+    torch.testing.assert_close(found[1], found[0])

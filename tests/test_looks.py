@@ -70,7 +70,7 @@ def test_nan_is_never_there() -> None:
 def moved(n: int, higher: float, distance: float) -> Look:
     """At n records whose label has a probability that is `higher` than it should be, at places from 0 to 1."""
     wanted = (torch.arange(n) + 0.5) / n
-    return Look(torch.ones(n).bool(), wanted + higher, torch.full((n,), distance), wanted)
+    return Look(torch.ones(n).bool(), wanted + higher, torch.full((n,), distance), wanted, torch.empty(n, 0))
 
 
 @pytest.mark.parametrize("n", [30, 300, 3000])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -119,6 +120,16 @@ def test_it_stops_when_forgotten() -> None:
     assert last.forget_mass < 1e-6
     assert [check.steps for check in outcome.history] == [4, 8]
     assert outcome.seconds > 0
+
+
+def test_what_it_says_at_the_end_is_what_the_network_says_of_each_sample() -> None:
+    """In their own order, although they are looked at by chance; and nothing where it is not forgotten."""
+    model, batch = network(), forgotten()
+    batch = replace(batch, inputs=torch.randn(batch.inputs.shape, generator=torch.Generator().manual_seed(0)))
+    outcome = start(model, Script(model, lambda i: less(50.0 if i == 3 else 0.0)), batch=batch)
+    assert outcome.said is not None
+    torch.testing.assert_close(outcome.said, model(batch.inputs))
+    assert start(network(), Script(network(), lambda i: less(0.0))).said is None
 
 
 def test_mass_must_be_gone_too() -> None:

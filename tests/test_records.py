@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
 import unsc
-from unsc.batches import Batch
+from unsc.batches import Batch, HasSamples
 from unsc.bench.datasets import Split
 from unsc.bench.networks import digits_cnn
 from unsc.bench.train import fit
@@ -22,7 +22,7 @@ from unsc.datasets import read_labels
 from unsc.errors import GuessedTargetsWarning, InvalidData, InvalidRequest, NotForgotten, NotForgottenWarning
 from unsc.result import Forgotten
 from unsc.steps.budgeted import BudgetedRule, BudgetedStep
-from unsc.targets import Lowered, Relabel
+from unsc.targets import Lowered, Relabel, Scores, scores_of
 from unsc.task import Task
 
 
@@ -116,6 +116,24 @@ def test_metrics_are_those_of_the_result(noisy: Noisy, unseen: Forgotten) -> Non
     assert found.validation.attack_auc_before == pytest.approx(pairs["before"], abs=0.01)
     assert found.validation.attack_auc == pytest.approx(pairs["after"], abs=0.01)
     assert found.validation.samples == len(noisy.validation)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_result_is_asked_anew_where_it_was_rounded(
+    noisy: Noisy, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last look of a run said it already, of weights in float32."""
+    asked: list[nn.Module] = []
+
+    def noted(model: nn.Module, samples: HasSamples) -> Scores:
+        asked.append(model)
+        return scores_of(model, samples)
+
+    monkeypatch.setattr("unsc.final.scores_of", noted)
+    model = copy.deepcopy(noisy.model).to(dtype)
+    result = unsc.forget(model, noisy.train, indices=some(noisy, 40), validation=noisy.validation)
+    assert result.metrics.stopped == "forgotten"
+    assert len(asked) == (dtype != torch.float32)
 
 
 def test_the_result_says_what_was_done(noisy: Noisy, unseen: Forgotten, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_a_class_of_many_may_be_known_though_it_is_seldom_right(hits: int, other
 def look(hits: int, distance: float, *, higher: float = 0.1) -> Look:
     """At 200 records, so many of them classified as their label, whose probability is `higher` than it should be."""
     wanted = torch.linspace(0.1, 0.8, 200)
-    return Look(torch.arange(200) < hits, wanted + higher, torch.full((200,), distance), wanted)
+    return Look(torch.arange(200) < hits, wanted + higher, torch.full((200,), distance), wanted, torch.empty(200, 0))
 
 
 @pytest.mark.parametrize(

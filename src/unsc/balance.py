@@ -45,11 +45,13 @@ def levels(before: Tensor, after: Tensor) -> Tensor:
 
     It adds up to 0, since a prediction does not see what all of its logits share.
     """
-    wanted = before.double().softmax(dim=1).mean(dim=0).clamp(min=_LEAST).log()
-    logits, found = after.double(), torch.zeros_like(wanted)
+    wanted = before.double().softmax(dim=1).mean(dim=0).clamp(min=_LEAST)
+    # A level is a factor of its class's odds, so that the exponentials are made once and not in every round.
+    odds, factors = after.double().softmax(dim=1), torch.ones_like(wanted)
     for _ in range(_ROUNDS):
-        now = (logits + found).softmax(dim=1).mean(dim=0).clamp(min=_LEAST).log()
-        found = found + wanted - now
+        now = factors * (odds.mT @ (odds @ factors).reciprocal()) / len(odds)
+        factors = factors * wanted / now.clamp(min=_LEAST)
+    found = factors.log()
     return found - found.mean()
 
 

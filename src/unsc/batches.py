@@ -204,6 +204,11 @@ def tensors_of(inputs: Any) -> list[Tensor]:
     return [v for v in values if torch.is_tensor(v)]
 
 
+def tensors_by_name(inputs: Any) -> list[Tensor]:
+    """The same, in an order that does not depend on how a data set orders their names."""
+    return tensors_of(dict(sorted(inputs.items())) if isinstance(inputs, dict) else inputs)
+
+
 def _map(inputs: Any, f: Callable[[Tensor], Tensor]) -> Any:
     def apply(v: Any) -> Any:
         return f(v) if torch.is_tensor(v) else v

@@ -140,7 +140,10 @@ def _read(dataset: Dataset[Any], indices: Sequence[int], form: Form) -> Batch:
         # One by one: as a tensor, all indices of a large subset would be converted for every batch.
         return _read(dataset.dataset, [int(dataset.indices[i]) for i in indices], form)
     if form.collate is None and isinstance(dataset, TensorDataset):  # a hundred times faster than one item at a time
-        return as_batch(dataset[torch.as_tensor(indices)])  # type: ignore[index]
+        chosen = torch.as_tensor(indices, dtype=torch.long)
+        if type(dataset) is not TensorDataset or (chosen < 0).any():
+            return as_batch(dataset[chosen])  # type: ignore[index]
+        return as_batch([t.index_select(0, chosen.to(t.device)) for t in dataset.tensors])  # four times as fast as `[]`
     if form.collate is None and type(dataset) is ConcatDataset and len(indices):
         return _read_parts(dataset, torch.as_tensor(indices), form)
     return form.batch(_samples(dataset, indices), indices)

@@ -41,7 +41,7 @@ def drift(
     sums = {x.name: [0.0, 0.0] for x in layers}
 
     def count(layer: Layer, i: int, products: Tensor) -> None:
-        own[layer.name][i] += products.double().square().sum().item()
+        own[layer.name][i] += products.square().sum().item()
 
     def receive(layer: Layer, rows: Tensor) -> None:
         for i, matrix in enumerate(weights[layer.name]):

@@ -1,7 +1,8 @@
 """Copies of records among the data that stays: a record whose copy stays is not forgotten.
 
-Exact copies have the same bytes. Near copies (a crop, another compression) are found by what the original network
-makes of them: the inputs of its head point in almost the same direction.
+Exact copies have the same bytes. A sketch of each sample (`unsc.sketches`), in one pass over the data, says which ones
+may have them; those are read once more, and a hash of their bytes decides. Near copies (a crop, another compression)
+are found by what the original network makes of them: the inputs of its head point in almost the same direction.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unsc import peers
-from unsc.batches import Batch, tensors_of
+from unsc.batches import Batch, tensors_by_name
 from unsc.datasets import Source, read_batches
 from unsc.features import find_last_linear, head_inputs
 from unsc.progress import Progress, quiet
+from unsc.sketches import sketches
 
 OnCopies: TypeAlias = Literal["ignore", "report", "include"]
 """Do not look for copies; say where they are; or forget them together with their records."""
@@ -80,9 +82,7 @@ class Copies:
 def fingerprints(batch: Batch) -> list[bytes]:
     """A hash of every sample's inputs: of all their tensors, with type and shape. Labels do not count."""
     hashes = [sha256() for _ in range(len(batch))]  # which processors have instructions for
-    inputs = batch.inputs
-    # Two data sets may name the same inputs in another order.
-    for tensor in tensors_of(dict(sorted(inputs.items())) if isinstance(inputs, dict) else inputs):
+    for tensor in tensors_by_name(batch.inputs):
         kind = f"{tensor.dtype}{tuple(tensor.shape[1:])}".encode()
         flat = tensor.detach().cpu().reshape(len(batch), -1).contiguous().view(torch.uint8)
         for h, row in zip(hashes, flat.numpy(), strict=True):
@@ -91,27 +91,57 @@ def fingerprints(batch: Batch) -> list[bytes]:
     return [h.digest() for h in hashes]
 
 
-def all_fingerprints(
-    source: Source, positions: Sequence[int] | None = None, *, progress: Progress = quiet
-) -> list[bytes]:
-    """Those of the samples at some `positions` of a data set, or of all, in one pass over them."""
-    found: list[bytes] = []
+@dataclass(frozen=True)
+class Sketched:
+    """Some samples of a data set, and what tells quickly which of them may have the same inputs."""
+
+    source: Source
+    positions: Tensor
+    """Where they are, int64 (n,)."""
+    sketches: Tensor
+    """int64 (n,)"""
+
+    @classmethod
+    def of(cls, source: Source, positions: Sequence[int] | None = None, *, progress: Progress = quiet) -> Sketched:
+        """The samples at some `positions` of a data set, or all, in one pass over them."""
+        chosen = torch.arange(len(source)) if positions is None else torch.tensor(positions, dtype=torch.long)
+        found = [sketches(batch) for batch in _own_batches(source, chosen, progress)]
+        own = torch.cat([*found, torch.zeros(0, dtype=torch.long)])
+        return cls(source, chosen, torch.cat(peers.gathered(own)))
+
+    def exact_copies(self, records: Iterable[int]) -> dict[int, tuple[int, ...]]:
+        """For records at these positions, where samples with the same inputs stay; records without any left out."""
+        chosen = torch.isin(self.positions, torch.tensor([*records], dtype=torch.long))
+        others = torch.isin(self.sketches, self.sketches[chosen]) & ~chosen
+        alike = torch.isin(self.sketches, self.sketches[others])
+        prints = self._fingerprints(alike)
+        where: dict[bytes, list[int]] = {}
+        for i in self.positions[others].tolist():
+            where.setdefault(prints[i], []).append(i)
+        found = [i for i in self.positions[alike & chosen].tolist() if prints[i] in where]
+        return {i: tuple(where[prints[i]]) for i in sorted(found)}
+
+    def has(self, other: Sketched) -> Tensor:
+        """Which of the `other` samples have the inputs of one of these, bool."""
+        found = torch.isin(other.sketches, self.sketches)
+        theirs = other._fingerprints(found)
+        known = set(self._fingerprints(torch.isin(self.sketches, other.sketches)).values())
+        same = [theirs[i] in known for i in other.positions[found].tolist()]
+        return found.masked_scatter(found, torch.tensor(same, dtype=torch.bool))
+
+    def _fingerprints(self, chosen: Tensor) -> dict[int, bytes]:
+        """By position, those of the samples where a mask (n,) is true, which are read for it."""
+        positions = self.positions[chosen]
+        own = [one for batch in _own_batches(self.source, positions) for one in fingerprints(batch)]
+        found = [one for of_rank in peers.gathered(own) for one in of_rank]
+        return dict(zip(positions.tolist(), found, strict=True))
+
+
+def _own_batches(source: Source, positions: Tensor, progress: Progress = quiet) -> Iterator[Batch]:
+    """This rank's part of the samples at some positions, read to be compared."""
     # Sequences are filled up to the longest of their batch, so each is read by itself.
     size = 1 if source.form.collate is not None else _BATCH
-    chosen = torch.arange(len(source)) if positions is None else torch.tensor(positions)
-    for batch in _pass(source, chosen[peers.own_part(len(chosen))], size, "looking for copies", progress):
-        found += fingerprints(batch)
-    return [one for of_rank in peers.gathered(found) for one in of_rank]
-
-
-def exact_copies(prints: Sequence[bytes], records: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """For records at these positions, where samples with the same fingerprint stay; records without any left out."""
-    chosen = set(records)
-    where: dict[bytes, list[int]] = {prints[i]: [] for i in chosen}
-    for i, own in enumerate(prints):
-        if own in where and i not in chosen:
-            where[own].append(i)
-    return {i: tuple(where[prints[i]]) for i in sorted(chosen) if where[prints[i]]}
+    return _pass(source, positions[peers.own_part(len(positions))], size, "looking for copies", progress)
 
 
 def near_copies(

@@ -18,7 +18,9 @@ from torch import fx, nn
 
 from unsc import peers
 from unsc.batches import Batch, columns_of, pieces
+from unsc.folding import folded
 from unsc.layers import Layer, kind_of
+from unsc.layout import keep_layouts
 from unsc.logits import AsLogits, logits_of
 from unsc.on_demand import bytes_of
 from unsc.request import Request
@@ -140,10 +142,10 @@ def _parts(model: nn.Module, moving: Collection[str], inputs: int) -> Ending | N
         if not _is_given(node):  # weights that are used by themselves serve both
             at_end[node] = end.node_copy(node)
     first.output(tuple(at_first[node] for node in crossing))
-    return Ending(_module(model, first), _module(model, end), model)
+    return Ending(folded(_module(model, first)), keep_layouts(_module(model, end)), model)
 
 
-def _module(model: nn.Module, graph: fx.Graph) -> nn.Module:
+def _module(model: nn.Module, graph: fx.Graph) -> fx.GraphModule:
     """What computes a graph with the modules of a model, without what it does not need."""
     made = fx.GraphModule(model, graph).eval()
     made.graph.eliminate_dead_code()

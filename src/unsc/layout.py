@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from unsc.batches import Batch
 from unsc.logits import logits_of
@@ -54,3 +56,35 @@ def _stored(module: nn.Conv2d) -> nn.Parameter | None:
     """The weight, if it is a parameter of its own that lies in the memory of a processor, in its fast precision."""
     w = module._parameters.get("weight")  # pyright: ignore[reportPrivateUsage]  # a parametrization makes it anew
     return w if w is not None and w.device.type == "cpu" and w.dtype == torch.float32 else None
+
+
+def keep_layouts(traced: fx.GraphModule) -> fx.GraphModule:
+    """Let gradients in a traced network, which is changed in place, lie in memory as the values do that they belong to.
+
+    What comes back from a mean over positions, or from every other pixel, lies in another order. Where that meets
+    values with channels last, each operation goes through memory in two orders at once, some for ten times as long.
+    """
+    for node in list(traced.graph.nodes):
+        if node.op in ("call_function", "call_method", "call_module") and node.users:
+            users = tuple(node.users)
+            with traced.graph.inserting_after(node):
+                kept = traced.graph.call_function(_keeping_layout, (node,))
+            for user in users:
+                user.replace_input_with(node, kept)
+    traced.recompile()
+    return traced
+
+
+def _keeping_layout(value: Any) -> Any:
+    """A value as it is; if it is a tensor with channels last, its gradient will be one too."""
+    if torch.is_tensor(value) and value.requires_grad and value.dim() == 4 and _is_last(value):
+        value.register_hook(_with_channels_last)
+    return value
+
+
+def _is_last(value: Tensor) -> bool:
+    return value.is_contiguous(memory_format=torch.channels_last) and not value.is_contiguous()
+
+
+def _with_channels_last(gradient: Tensor) -> Tensor:
+    return gradient.contiguous(memory_format=torch.channels_last)

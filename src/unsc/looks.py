@@ -32,7 +32,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Look:
-    """What a network says of samples to forget, each (n,)."""
+    """What a network says of samples to forget, each (n,) but for the logits that it follows from."""
 
     hits: Tensor
     """Whether it is classified as a class that is removed for it, bool."""
@@ -42,6 +42,8 @@ class Look:
     """KL divergence of the prediction from its target, in nats."""
     wanted: Tensor
     """The probability that the target gives those classes, 0 to 1."""
+    logits: Tensor
+    """(n, classes)"""
 
     @classmethod
     def of(cls, logits: Tensor, removed: Tensor, targets: Tensor) -> Look:
@@ -49,7 +51,7 @@ class Look:
         logs = logits.float().log_softmax(dim=1)
         hits = removed.gather(1, logits.argmax(dim=1, keepdim=True))[:, 0]
         masses, wanted = ((p * removed).sum(dim=1) for p in (logs.exp(), targets))
-        return cls(hits, masses, divergences(targets, logs), wanted)
+        return cls(hits, masses, divergences(targets, logs), wanted, logits)
 
     def __len__(self) -> int:
         return len(self.hits)

@@ -68,12 +68,15 @@ class Outcome:
     history: list[Check] = field(default_factory=list)
     reached: Look | None = None
     """At all samples to check, where they are forgotten."""
+    said: Tensor | None = None
+    """The logits of all of them then, (n, classes), in their own order."""
 
 
 def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, progress: Progress = quiet) -> Outcome:
     """Unlearn the forgotten samples of a task in `model`, a copy of its original that `step` changes in place."""
     forgotten = task.samples.forget_fit
-    checked = _in_random_order(task, schedule.seed)
+    order = torch.randperm(len(task.samples.forget_check), generator=torch.Generator().manual_seed(schedule.seed))
+    checked = _in_order(task, order)
     aims, goal = task.aims, task.aims.goal
     outcome, began = Outcome(), time.perf_counter()
     if task.request.kind == "records" and goal.reached(task.look(aims.scores)):  # there is nothing to do
@@ -103,7 +106,8 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
             if outcome.stopped == "forgotten" or (outcome.stopped == "passes" and left <= least):
                 least = left
                 _keep(model, best)
-            outcome.reached = look if outcome.stopped == "forgotten" else None
+            if outcome.stopped == "forgotten":
+                outcome.reached, outcome.said = look, look.logits[order.argsort()]
             if outcome.stopped != "passes":
                 break
     model.load_state_dict(best)
@@ -112,10 +116,9 @@ def run_loop(model: nn.Module, task: Task, step: Step, schedule: Schedule, *, pr
     return outcome
 
 
-def _in_random_order(task: Task, seed: int) -> tuple[HasSamples, Tensor, Tensor]:
-    """The samples to check with what is removed for each and their targets, since few of them often tell enough."""
+def _in_order(task: Task, order: Tensor) -> tuple[HasSamples, Tensor, Tensor]:
+    """The samples to check with what is removed for each and their targets: by chance, since few often tell enough."""
     samples, targets = task.samples.forget_check, task.aims.check
-    order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed))
     held_out = picked(samples, order)
     return held_out, task.request.removed(held_out.labels).to(targets.device), targets[order]
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from unsc import peers
 from unsc.eigen import holding, holding_of_rows
 from unsc.errors import InvalidData, listing
+from unsc.gram import gram, spare_for
 from unsc.layers import Layer
 
 _AT_ONCE = 1024
@@ -215,8 +216,9 @@ def _summed_products(rows: Tensor, into: Tensor | None = None) -> Tensor:
     rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
     product = rows.new_empty(rows.shape[0], rows.shape[2], rows.shape[2])
     total = torch.zeros_like(product, dtype=torch.float64) if into is None else into
+    spare = spare_for(rows)
     for part in rows.split(_AT_ONCE, dim=1):  # from here on no memory is asked for
-        total += torch.matmul(part.mT, part, out=product)
+        total += gram(part, product, spare)
     return total
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
 from unsc.datasets import Source
-from unsc.duplicates import Copies, all_fingerprints, exact_copies, near_copies
+from unsc.duplicates import Copies, Sketched, near_copies
 from unsc.errors import GuessedTargetsWarning, InvalidRequest
 from unsc.models import said_of_few
 from unsc.options import Options
@@ -52,10 +51,10 @@ def look_around(
         return request, NO_REFERENCE
     if options.copies == "ignore":
         copies = Copies()
-        prints = all_fingerprints(source, request.records)
+        known = Sketched.of(source, request.records)
     else:
-        prints = all_fingerprints(source, progress=progress)
-        copies = _find_copies(original, source, request, prints, options, progress)
+        known = Sketched.of(source, progress=progress)
+        copies = _find_copies(original, known, request, options, progress)
         copies = copies.without(of_classes(labels, request.gone).nonzero().flatten().tolist())
         if copies.included:
             request = request.with_copies(copies.origins())
@@ -64,7 +63,7 @@ def look_around(
         unseen = read_validation(
             validation,
             records=len(request.records or ()),
-            known=set(prints),
+            known=known,
             num_classes=request.num_classes,
             seed=options.seed,
             gone=request.gone,
@@ -74,19 +73,15 @@ def look_around(
 
 
 def _find_copies(
-    original: nn.Module,
-    source: Source,
-    request: Request,
-    prints: Sequence[bytes],
-    options: Options,
-    progress: Progress,
+    original: nn.Module, samples: Sketched, request: Request, options: Options, progress: Progress
 ) -> Copies:
     records = request.records or ()
-    exact = exact_copies(prints, records)
+    exact = samples.exact_copies(records)
     included = options.copies == "include"
     if options.near_copies is None:
         return Copies(exact, looked_for=("exact",), included=included)
-    found = near_copies(original, source, records, request.num_classes, least=options.near_copies, progress=progress)
+    count, least = request.num_classes, options.near_copies
+    found = near_copies(original, samples.source, records, count, least=least, progress=progress)
     others = {i: tuple(j for j in own if j not in exact.get(i, ())) for i, own in found.items()}
     near = {i: own for i, own in others.items() if own}
     return Copies(exact, near, ("exact", "near"), included)

@@ -130,7 +130,8 @@ def carry_out(
     result = with_weights(inner, working, task.layers)
     final = ground.final(result, start.logits)
     given = head_inputs_of_final(task, final, head)
-    said = Reached(scores_reached(task, final, given), scores_of_all(final, samples.validation))
+    reached = scores_reached(task, final, given, working, outcome.said)
+    said = Reached(reached, scores_of_all(final, samples.validation))
     said = balanced(task, result, final, head if options.step.settles else None, said)
     if request.kind == "records" and not worth_it(task, final, said.records, options.least_gain):
         outcome, result = replace(outcome, stopped="undone"), with_weights(inner, working, ())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 
 from unsc.batches import Batch
 from unsc.datasets import Source, read_batches
-from unsc.duplicates import all_fingerprints
+from unsc.duplicates import Sketched
 from unsc.errors import InvalidData
 from unsc.request import batches_without, check_labels
 from unsc.targets.records import FEWEST
@@ -30,17 +30,16 @@ class Validation:
 
 
 def read_validation(
-    source: Source, *, records: int, known: Container[bytes], num_classes: int, seed: int, gone: Iterable[int] = ()
+    source: Source, *, records: int, known: Sketched | None, num_classes: int, seed: int, gone: Iterable[int] = ()
 ) -> Validation:
-    """512 to 1,024 samples of a data set, as so many records call for, without those whose fingerprints are `known`.
+    """512 to 1,024 samples of a data set, as so many records call for, without those whose inputs are `known`.
 
     Nor are those of classes that are `gone` among them: a network that forgot a class is wrong on all of its samples,
     which says nothing of what it does on samples that it was not trained on.
     """
     most = max(_LEAST, min(_MOST, _EACH * records))
     drawn = torch.randperm(len(source), generator=torch.Generator().manual_seed(seed))[:most].sort().values
-    fresh = torch.tensor([print_ not in known for print_ in all_fingerprints(source, drawn.tolist())], dtype=torch.bool)
-    chosen = drawn[fresh]
+    chosen = drawn if known is None else drawn[~known.has(Sketched.of(source, drawn.tolist()))]
     overlapping = len(drawn) - len(chosen)
     found = list(read_batches(source, chosen, size=_BATCH))
     if found:

@@ -75,6 +75,6 @@ def _reference(problem: Problem) -> Reference:
     source = as_source(problem.validation, problem.model)
     request, count = problem.request, size_of(problem.forget)
     found = read_validation(
-        source, records=count, known=(), num_classes=problem.num_classes, seed=problem.seed, gone=request.gone
+        source, records=count, known=None, num_classes=problem.num_classes, seed=problem.seed, gone=request.gone
     )
     return Reference(found)
