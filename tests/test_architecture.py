@@ -17,7 +17,7 @@ ROOMS = ("core", "methods", "evaluation", "release", "compare", "bench", "report
 """A room may import itself and those before it."""
 
 CORE = (
-    ("errors", "checks", "progress", "cost", "extras", "memory", "workers", "cluster", "peers", "launch"),
+    ("errors", "checks", "progress", "cost", "extras", "memory", "pieces", "workers", "cluster", "peers", "launch"),
     ("storage",),
     ("wrappers", "sharded", "shards", "batches", "on_demand", "grad_mode"),
     ("sketches",),

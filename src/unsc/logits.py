@@ -17,13 +17,14 @@ from unsc import peers
 from unsc.batches import Batch, HasSamples
 from unsc.errors import UnsupportedModel
 from unsc.memory import in_pieces
+from unsc.pieces import looked_at
 from unsc.sharded import one_pass, stand_in, unseen
 
 OfOutput: TypeAlias = Callable[[Any], Tensor]
 """Takes what a model returns and gives its logits (n, classes), or (n,) or (n, 1) for two classes."""
 
 _PIECE = 256
-"""Samples in a forward pass, at most."""
+"""Samples that are read before they are passed through the network, at most."""
 _LOOKED_AT = 4
 """Samples that tell whether outputs are logits."""
 
@@ -75,7 +76,7 @@ def all_logits(model: nn.Module, batch: Batch) -> Tensor:
         whole = stop - start == len(batch)
         return logits_of(model, batch if whole else batch[torch.arange(start, stop, device=batch.labels.device)])
 
-    return torch.cat(list(in_pieces(len(batch), _PIECE, of)))
+    return torch.cat(list(in_pieces(len(batch), looked_at(batch.labels.device), of)))
 
 
 @torch.no_grad()
