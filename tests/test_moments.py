@@ -81,6 +81,13 @@ def test_float32_rows_are_summed_in_float64() -> None:
     assert moment.dense().item() == 4096.0**2 + 64 * 0.25
 
 
+def test_float32_rows_give_the_same_moment_whichever_were_kept_together() -> None:
+    """Processes get other batches of a few rows, and what they add up to tells small directions from each other."""
+    batches = torch.randn(12, 1, 5, 16, generator=torch.Generator().manual_seed(0))
+    one, halves = moment_of(*batches), moment_of(*batches[::2]) + moment_of(*batches[1::2])
+    torch.testing.assert_close(halves.dense(), one.dense(), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("before", [2, 3, 9])
 def test_if_memory_runs_out_nothing_is_added(before: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether rows before were kept or multiplied; the same rows can be added later."""

@@ -45,6 +45,11 @@ def test_ranks_reach_what_one_process_does(task: Task, results: Results, alone: 
         _same(found, alone(task))
 
 
+def test_in_float32_too_predictions_are_those_of_one_process(results: Results, alone: Callable[[Task], Any]) -> None:
+    for found in of_task(results, tasks.forgets_in_float32):
+        torch.testing.assert_close(found, alone(tasks.forgets_in_float32), rtol=0, atol=1e-4)
+
+
 def test_all_ranks_have_the_very_same_result(results: Results) -> None:
     first, *others = of_task(results, tasks.forgets_a_class)
     assert all(torch.equal(first["outputs"], other["outputs"]) for other in others)

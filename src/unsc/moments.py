@@ -23,6 +23,10 @@ from unsc.layers import Layer
 _AT_ONCE = 1024
 """Rows that are multiplied at once. A sum of so many products in float32 turns the last directions of a subspace, those
 with the smallest eigenvalues in it, by some 1e-5; one of all rows of a class, by some 1e-3."""
+_EXACT = 513
+"""Columns up to which rows that were kept are multiplied in float64: those of a linear layer with 512 inputs, which has
+a row for each sample. Which rows meet in one product depends on the number of processes, and its rounding in float32
+is up to 1 % of a small damping. Wider layers have far more rows, or need their leading directions only."""
 _SMALL = 128
 """Columns or rows of which all eigenvectors are found as fast as some."""
 _MORE, _ITERATIONS = 32, 2
@@ -69,7 +73,8 @@ class Moment:
         while self._rows:
             ends = accumulate(kept.shape[1] for kept in self._rows)
             taken = max(1, sum(end <= _AT_ONCE for end in ends))
-            self._multiply(torch.cat(self._rows[:taken], dim=1) if taken > 1 else self._rows[0])
+            rows = torch.cat(self._rows[:taken], dim=1) if taken > 1 else self._rows[0]
+            self._multiply(rows.double() if self.columns <= _EXACT else rows)
             del self._rows[:taken]
 
     def _collapse_or_drop_last(self) -> None:

@@ -54,6 +54,19 @@ def test_solve_and_kl_are_those_of_the_dense_matrix(seed: int, n: int, b: float,
     assert curvature.kl(gradient) == pytest.approx(b / 2 * trace, rel=1e-9)
 
 
+def test_a_small_damping_does_not_blow_up_rounding() -> None:
+    """Of a gradient along rows, as gradients are, whose largest directions the damping is a millionth of."""
+    g = torch.Generator().manual_seed(0)
+    rows = torch.randn(1, 300, 64, generator=g, dtype=torch.float64) * torch.logspace(0, -3, 64, dtype=torch.float64)
+    rows = rows @ torch.linalg.qr(torch.randn(64, 64, generator=g, dtype=torch.float64))[0]
+    gradient = (torch.randn(1, 16, 300, generator=g, dtype=torch.float64) @ rows).float()
+    exact = curvature_of(rows, 0.3, 1e-6)
+    rounded = exact.to(dtype=torch.float32)
+    expected = rounded.to(dtype=torch.float64).solve(gradient.double())
+    for found in (rounded.solve(gradient), gradient @ rounded.inverse()):
+        assert (found - expected).norm() < 5e-5 * expected.norm()
+
+
 def linear_model(*, scale: float = 1.0) -> tuple[nn.Linear, Tensor]:
     """A linear softmax model of 5 classes and 400 inputs (n, 4)."""
     torch.manual_seed(0)

@@ -74,16 +74,35 @@ class LayerCurvature:
         return self._solve(gradient)
 
     def _solve(self, gradient: Tensor) -> Tensor:
-        shrink = self.values / (self.values + self.damping)
-        inside = (gradient @ self.vectors * shrink[:, None, :]) @ self.vectors.mT
-        return (gradient - inside) / (self.damping * self.sensitivity)
+        along = gradient @ self.vectors
+        if self.complete:
+            return (along / self._costs()) @ self.vectors.mT
+        return (gradient - (along * self._shrink()) @ self.vectors.mT) / (self.damping * self.sensitivity)
 
     def inverse(self) -> Tensor:
         """`(b (A + damping I))^-1`, (groups, columns, columns)."""
-        shrink = self.values / (self.values + self.damping)
-        inside = (self.vectors * shrink[:, None, :]) @ self.vectors.mT
+        if self.complete:
+            return (self.vectors / self._costs()) @ self.vectors.mT
+        inside = (self.vectors * self._shrink()) @ self.vectors.mT
         inside.neg_().diagonal(dim1=1, dim2=2).add_(1)
         return inside.div_(self.damping * self.sensitivity)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no direction is outside of the eigenvectors.
+
+        Then the inverse is made of them alone. What is left of a gradient without them would be nothing but rounding,
+        which a small damping makes a thousandth of the step, another one for every number of processes.
+        """
+        return self.vectors.shape[1] == self.vectors.shape[2]
+
+    def _costs(self) -> Tensor:
+        """Of each eigenvector, (groups, 1, m)."""
+        return (self.sensitivity * (self.values + self.damping))[:, None, :]
+
+    def _shrink(self) -> Tensor:
+        """The share of a direction outside's way that the inverse takes off each eigenvector's, (groups, 1, m)."""
+        return (self.values / (self.values + self.damping))[:, None, :]
 
     def kl(self, displacement: Tensor) -> float:
         """The predicted retained KL of D (groups, outputs, columns), by A alone, without its damping."""
@@ -229,7 +248,7 @@ class _Trial:
         vectors = curvature.vectors
         along = gradient @ vectors
         values, gains = curvature.values.double(), along.double().square().sum(dim=1)
-        if vectors.shape[1] == vectors.shape[2]:  # nothing is outside
+        if curvature.complete:
             costs = (along.mT @ along).double() * held_out.within(vectors.mT)
             return cls(values, gains, costs, 0.0, torch.zeros_like(gains), 0.0)
         rest = gradient - along @ vectors.mT
