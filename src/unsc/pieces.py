@@ -12,10 +12,15 @@ from collections.abc import Mapping
 import torch
 
 _LOOKED_AT: Mapping[str, int] = {"cpu": 64}
-"""By type of device."""
-_ELSEWHERE = 256
+_LEARNED_FROM: Mapping[str, int] = {"cpu": 32}
+"""By type of device. What is kept for a backward pass is as much again as what a forward pass holds."""
 
 
 def looked_at(device: torch.device) -> int:
     """Samples in a forward pass alone, at most."""
-    return _LOOKED_AT.get(device.type, _ELSEWHERE)
+    return _LOOKED_AT.get(device.type, 256)
+
+
+def learned_from(device: torch.device) -> int:
+    """Samples in a forward and a backward pass, at most."""
+    return _LEARNED_FROM.get(device.type, 64)

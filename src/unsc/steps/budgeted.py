@@ -22,6 +22,7 @@ from unsc.batches import Batch
 from unsc.checks import is_number, require
 from unsc.errors import InvalidRequest
 from unsc.layers import Layer, Weights
+from unsc.pieces import learned_from
 from unsc.progress import Progress
 from unsc.shards import local
 from unsc.steps.course import Course, Heading
@@ -100,8 +101,6 @@ class BudgetedRule(StepRule[RetainedCurvature]):
 
 _DAMPING_SAMPLES = 128
 """Forgotten samples whose gradient the damping is chosen for."""
-_AT_ONCE = 64
-"""Samples in one backward pass: more take more memory, and no less time for each."""
 
 
 def first_gradients(task: Task, loss: ForgetLoss = divergence) -> dict[str, Matrix]:
@@ -120,14 +119,15 @@ def forget_gradients(
     targets: Tensor,
     loss: ForgetLoss = divergence,
     *,
-    at_once: int = _AT_ONCE,
+    at_once: int | None = None,
 ) -> tuple[float, dict[str, Matrix]]:
     """The forget loss in nats, by default KL from `targets` (n, classes), and its gradient by each layer's matrix.
 
     Under several ranks the batch is a rank's part, perhaps an empty one; loss and gradient are those of all parts. A
-    backward pass has no more than `at_once` samples of a rank.
+    backward pass has no more than `at_once` samples of a rank, by default as many as suit the device.
     """
     (size,) = peers.total_of(len(batch))
+    at_once = at_once or learned_from(batch.labels.device)
     passes = max(1, -(-int(size) // (at_once * peers.count())))
 
     def weighted(own: Batch, wanted: Tensor) -> Tensor:

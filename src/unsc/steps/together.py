@@ -26,6 +26,7 @@ from unsc import peers
 from unsc.batches import Batch
 from unsc.layers import Layer, Weights
 from unsc.logits import logits_of
+from unsc.pieces import learned_from
 from unsc.steps.factors import Matrix, dot, own_gradients
 from unsc.steps.gradients import BatchLoss, total_gradients
 from unsc.steps.slopes import slopes
@@ -63,8 +64,9 @@ def effects(
         own = [_Few(of, _signs(watch, len(of), (seed, i))) for i, of in _shared_out(numbered, weights.sharded)]
         if weights.sharded:  # all ranks make a pass together, each on a part of the samples
             rows += [_of_all_ranks(model, layers, directions, few, batch, weights, combined) for few in own]
-        elif own:
-            rows += _of_own(model, layers, directions, own, batch, combined)
+        else:
+            for some in _in_passes(own, batch):
+                rows += _of_own(model, layers, directions, some, batch, combined)
     if not weights.sharded:
         rows = [row for of_rank in peers.gathered(rows) for row in of_rank]
     return torch.stack(rows) / math.sqrt(sum(map(len, batches)))
@@ -85,6 +87,12 @@ def _shared_out(things: Sequence[T], together: bool) -> Iterable[T]:
     return things if together else peers.mine(things)
 
 
+def _in_passes(own: Sequence[_Few], batch: Batch) -> Iterable[Sequence[_Few]]:
+    """As many as go through the network at once."""
+    each = max(1, learned_from(batch.labels.device) // _TOGETHER)
+    return (own[start : start + each] for start in range(0, len(own), each))
+
+
 def _signs(watch: Watch, samples: int, seeds: tuple[int, int]) -> Tensor:
     generator = torch.Generator().manual_seed(peers.seed_from(*seeds))
     return (2 * torch.randint(2, (samples, int(watch.kept.sum())), generator=generator) - 1).to(watch.kept.device)
@@ -98,7 +106,7 @@ def _of_own(
     batch: Batch,
     combined: BatchLoss,
 ) -> list[Tensor]:
-    """A row for each few samples of a batch, in one backward pass if the layers allow it, else in one for each row."""
+    """A row for each of some few samples, in one backward pass if the layers allow it, else in one for each row."""
     chosen, signs = (torch.cat(parts) for parts in zip(*((few.chosen, few.signs) for few in own), strict=True))
     found = slopes(model, layers, directions, partial(combined, batch[chosen], signs), len(chosen))
     if found is not None:
