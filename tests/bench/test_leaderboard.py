@@ -12,7 +12,9 @@ import pytest
 
 from unsc.bench.leaderboard import CRITERIA, Board, Standing, boards, page, write_leaderboard
 from unsc.bench.outdated import outdated, said_of_versions
-from unsc.bench.results import Result
+from unsc.bench.presets import ASIDE
+from unsc.bench.results import Result, read_results, read_results_to_rank
+from unsc.compare.scenarios import parse_name
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -146,6 +148,14 @@ def test_only_what_has_changed_since_is_outdated() -> None:
     assert not outdated(made("unsc", 1, 1, version="0.10.0")) and not outdated(made("ssd", 1, 1, version="0.2.0"))
     assert outdated(made("unsc", 1, 1, version="unknown"))
     assert "‡" not in said_of_versions([made("ssd", 1, 1, version="0.2.0")])
+
+
+def test_the_trial_that_stands_aside_is_kept_and_not_ranked() -> None:
+    """Trained for more epochs than others of its data, it would be what all verdicts are by."""
+    kept, ranked = (
+        {parse_name(r.data)[1] for r in found} for found in (read_results(RESULTS), read_results_to_rank(RESULTS))
+    )
+    assert kept >= ASIDE and ranked == kept - ASIDE
 
 
 def test_without_a_folder_of_documents_nothing_is_written(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from unsc.bench.experiments import ABLATION
 from unsc.bench.marked import renewed
 from unsc.bench.outdated import outdated
 from unsc.bench.paper import Reported, data_sets, keys, row
-from unsc.bench.results import Result, read_results
+from unsc.bench.results import Result, read_results_to_rank
 from unsc.compare.comparison import ORIGINAL
 from unsc.compare.grid import Grid
 from unsc.compare.results import Summary
@@ -112,7 +112,7 @@ def claims(found: Sequence[Result]) -> Iterator[Claim]:
 def write_claims(results: Path) -> list[Path]:
     """Put the table between `<!-- claims -->` and `<!-- end claims -->` of `docs/paper.md`, if there is such a page."""
     page = results.parent / "docs" / "paper.md"
-    return renewed(page, {"claims": lambda: table(list(claims(list(read_results(results)))))})
+    return renewed(page, {"claims": lambda: table(list(claims(read_results_to_rank(results))))})
 
 
 def table(made: Sequence[Claim]) -> str:

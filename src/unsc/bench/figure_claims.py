@@ -16,7 +16,8 @@ from unsc.bench.claims import claims as rows_of_tables
 from unsc.bench.data.shared.image_data import DATA
 from unsc.bench.marked import renewed
 from unsc.bench.paper import data_sets
-from unsc.bench.results import Result, read_results
+from unsc.bench.presets import ASIDE
+from unsc.bench.results import Result, read_results_to_rank
 from unsc.bench.scenarios import full_name
 from unsc.compare.comparison import ORIGINAL, RETRAIN
 from unsc.compare.grid import Grid
@@ -58,7 +59,7 @@ def write_figure_claims(results: Path) -> list[Path]:
 
 def lines(results: Path) -> Iterator[Line]:
     """All figures of the paper's experiments."""
-    found = list(read_results(results))
+    found = read_results_to_rank(results)
     for name, (shown, said) in _MEASURED.items():
         for data in data_sets():
             kept = _kept(results, data, name)
@@ -166,9 +167,10 @@ def _kept(results: Path, data: str, name: str) -> tuple[str, Mapping[str, Any]] 
 
 
 def _by_epochs(data: str) -> list[str]:
-    """All scenarios of a data set, those with most epochs first."""
+    """The scenarios of a data set that verdicts are by, those with most epochs first."""
     presets = DATA.find(data).presets
-    return [full_name(data, name) for name in sorted(presets, key=lambda name: -presets[name].protocol.epochs)]
+    ranked = sorted(presets.keys() - ASIDE, key=lambda name: -presets[name].protocol.epochs)
+    return [full_name(data, name) for name in ranked]
 
 
 def _attacked(found: Sequence[Result], data: str) -> tuple[str, dict[str, list[Result]]]:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from unsc.bench.outdated import outdated, said_of_versions
 from unsc.bench.paper import data_sets
-from unsc.bench.results import Result, read_results, said_of_attacks
+from unsc.bench.results import Result, read_results_to_rank, said_of_attacks
 from unsc.compare.comparison import ORIGINAL, RETRAIN
 from unsc.compare.grid import Grid
 from unsc.compare.order import blocks
@@ -138,7 +138,7 @@ def boards(found: Sequence[Result]) -> list[Board]:
 
 def write_leaderboard(results: Path) -> list[Path]:
     """Write `docs/leaderboard.md` beside the folder of results; nothing without such a folder or without a table 1."""
-    docs, found = results.parent / "docs", boards(list(read_results(results)))
+    docs, found = results.parent / "docs", boards(read_results_to_rank(results))
     if not docs.is_dir() or not found:
         return []
     path = docs / "leaderboard.md"

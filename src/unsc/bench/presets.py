@@ -83,6 +83,10 @@ def long(
     return replace(short, protocol=replace(short.protocol, precision="bfloat16"))
 
 
+ASIDE = frozenset({"recipe"})
+"""Presets of a single trial that stand in a table of their own: verdicts and ranks are by the others."""
+
+
 def split_validation(train: Dataset, share: float = 0.1, *, seed: int) -> tuple[Subset, Subset]:
     """Training and validation part: of each class the `share`, rounded, drawn by the `seed`, is for validation."""
     if not 0 < share < 1:

@@ -15,6 +15,7 @@ import torch
 
 from unsc.bench.data.shared.image_data import DATA
 from unsc.bench.experiments import Experiment
+from unsc.bench.presets import ASIDE
 from unsc.compare.comparison import ORIGINAL, Comparison, read_result
 from unsc.compare.plan import current_names
 from unsc.compare.results import not_by_itself
@@ -124,6 +125,11 @@ def read_results(folder: Path) -> Iterator[Result]:
             )
         except (OSError, ValueError, LookupError, TypeError) as e:
             raise InvalidData(f"{path} is not a result ({e!r}); remove it, or run its experiment again") from e
+
+
+def read_results_to_rank(folder: Path) -> list[Result]:
+    """Those that verdicts and ranks are made from: without presets that stand `ASIDE`."""
+    return [result for result in read_results(folder) if parse_name(result.data)[1] not in ASIDE]
 
 
 def hardware() -> dict[str, Any]:
