@@ -13,6 +13,7 @@ from torch.utils.data import TensorDataset
 import unsc
 from unsc import repair, run
 from unsc.batches import Batch
+from unsc.bench.datasets import Split
 from unsc.logits import all_logits
 from unsc.task import Task
 
@@ -67,6 +68,16 @@ def test_retained_predictions_come_nearer(
     assert repaired.metrics.forget_mass < 1.01 * plain.metrics.forget_mass
     both = zip(repaired.model.parameters(), plain.model.parameters(), strict=True)
     assert [torch.equal(a, b) for a, b in both] == [i < untouched for i in range(4)]
+
+
+def test_outputs_that_stay_keep_their_level(digits: Split, digits_model: nn.Module) -> None:
+    """Predictions would not see it if all of them were higher; whoever reads logits would."""
+    retained = digits.test.tensors[0][digits.test.tensors[1] != FORGOTTEN]
+    kept = [c for c in range(10) if c != FORGOTTEN]
+    repaired = forgotten(digits_model, digits.train).model
+    with torch.no_grad():
+        before, after = (network(retained)[:, kept] for network in (digits_model, repaired))
+    assert abs(after.mean() - before.mean()) < 0.02 * before.std()
 
 
 def whole_way(task: Task, working: nn.Module, *_: object) -> None:

@@ -3,8 +3,8 @@
 First layers go back where that costs little of the forgetting (`going_back.py`). Then there is the head: steps moved
 the features of retained samples a little, and the rows of the head with them, a small batch at a time. With the
 features as they are in the end, the rows of the classes that stay that come nearest to what the original network said
-of retained samples follow in closed form. Neither features nor forgotten outputs change by it, and nothing of the
-forgotten samples is used for it.
+of retained samples follow in closed form. Features do not change by it, and nothing of the forgotten samples is used for
+it; of the forgotten outputs the biases alone are lowered, where samples would be given them more often than before.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _said(task: Task, count: int) -> tuple[list[Batch], Tensor]:
 def _fit(task: Task, model: nn.Module, head: Head, batches: Sequence[Batch], said: Tensor, before: Look) -> bool:
     """Fit the rows of the classes that stay to what was `said` (n, classes), as far as what was forgotten `before` is.
 
-    Gives whether it is. A class that is known again is not hidden by raising all other outputs.
+    Gives whether it is. A class that is known again is not hidden by lowering its output.
     """
     stays = task.request.stays
     own = Head(head.path, whole_linear(linear_at(model, head.path)))
@@ -176,9 +176,9 @@ def _look(task: Task, layer: nn.Linear, given: Tensor) -> Look:
 
 
 def _keep_level(task: Task, layer: nn.Linear, given: Tensor, mass: float) -> None:
-    """Raise the outputs that stay, all by the same, until forgotten samples hold no more than the `mass` they held.
+    """Lower the outputs that go, all by the same, until forgotten samples hold no more than the `mass` they held.
 
-    Predictions over the classes that stay do not see it.
+    Outputs that stay do not see it.
     """
     if not (_has_bias(layer) and 0 < mass < 1):
         return
@@ -187,7 +187,7 @@ def _keep_level(task: Task, layer: nn.Linear, given: Tensor, mass: float) -> Non
         now = _look(task, layer, given).mass
         if not mass * (1 + _ROUNDING) < now < 1:
             return
-        layer.bias[stays] += math.log(now / (1 - now)) - math.log(mass / (1 - mass))
+        layer.bias[~stays] -= math.log(now / (1 - now)) - math.log(mass / (1 - mass))
 
 
 def _as_forgotten(goal: Goal, before: Look, after: Look) -> bool:
