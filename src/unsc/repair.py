@@ -3,8 +3,8 @@
 First layers go back where that costs little of the forgetting (`going_back.py`). Then there is the head: steps moved
 the features of retained samples a little, and the rows of the head with them, a small batch at a time. With the
 features as they are in the end, the rows of the classes that stay that come nearest to what the original network said
-of retained samples follow in closed form. Features do not change by it, and nothing of the forgotten samples is used for
-it; of the forgotten outputs the biases alone are lowered, where samples would be given them more often than before.
+of retained samples follow in closed form. Features do not change by it, and nothing of the forgotten samples is used
+for it. Of the forgotten outputs the biases alone are lowered, where samples would be given them more often than before.
 """
 
 from __future__ import annotations
