@@ -7,7 +7,7 @@ from unsc.looks import Known
 from unsc.loop import Stopped
 from unsc.measures import RecordMetrics
 from unsc.request import Request
-from unsc.targets import Near, TargetRule
+from unsc.targets import Near, TargetRule, Unseen
 from unsc.verdict import Status
 
 NOTES: dict[Stopped, str] = {
@@ -84,7 +84,12 @@ def promise_on_records(
     """What the result of a request for records can be said to do, from what was measured."""
     reached = _reached(rule, records)
     if status == "not known":
-        return f"The network did not know these records to begin with: {reached}. Nothing can be shown to be forgotten."
+        # Other rules do not ask for what unseen samples get.
+        found = "what it says of unseen samples" if isinstance(rule, Unseen) else "what it should say"
+        return (
+            f"The network did not know these records to begin with: it says of them {found}, so there is nothing known "
+            f"by heart to forget; {reached}. Nothing can be shown to be forgotten."
+        )
     if status == "not forgotten":
         return f"Not forgotten: {_why(reached, stopped, records)}."
     kept = (

@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,19 @@ def test_in_a_notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reached.ok and reached.save("runs/notebook") == Path("runs/notebook")
     named = get_ready("brought_app:build", weights="model.safetensors", data="train", records=["ant/1.png"])
     assert named.kind == "records" and named.records == (ready.data.ids.index("ant/1.png"),)
+    sys.modules.pop("brought_app", None)
+
+
+def test_what_was_not_known_is_advised_on_by_what_was_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that are not known by heart say nothing against weights or data; a class that is not known does."""
+    monkeypatch.chdir(folder)
+    words: dict[str, Any] = {"weights": "model.safetensors", "data": "train", "validation": "test"}
+    for asked, what, said in (("records", "ant/1.png", "nothing known by heart"), ("classes", "cat", "--transform")):
+        words_of = {**words, asked: [what]}
+        reached = get_ready("brought_app:build", **words_of).forget(progress=False, max_passes=1)
+        metrics = replace(reached.result.metrics, status="not known")
+        advice = " ".join(replace(reached, result=replace(reached.result, metrics=metrics)).advice)
+        assert said in advice and ("weights" in advice) == (asked == "classes")
     sys.modules.pop("brought_app", None)
 
 
