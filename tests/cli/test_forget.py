@@ -35,6 +35,7 @@ def test_the_first_five_minutes(command: Run, folder: Path) -> None:
     code, out, err = command(*WORDS, "--classes", "cat", "--validation", "test", "--out", "runs/first")
     assert code == 0, err
     assert "cat: forgotten" in out and "validation accuracy, what goes (%)" in out and "Written to runs/first" in out
+    assert out.endswith("metrics.json, report-data.json\nNext: unsc report runs/first\n")
     assert "forgetting: step 2 of at most" in err and "forget accuracy" in err and "\x1b[" not in err
     found = {path.name for path in (folder / "runs/first").iterdir()}
     assert found == {"model.safetensors", "metrics.json", "config.json", "report-data.json"}
@@ -177,6 +178,7 @@ def test_names_in_brackets_are_names(command: Run, folder: Path) -> None:
     """And no markup, which would be left out of what is said, or fail."""
     code, out, err = command(*WORDS, "--classes", "cat", "--out", "runs/[/bold] [red]x")
     assert code == 0 and "Written to runs/[/bold] [red]x: model.safetensors" in out, err
+    assert out.endswith("Next: unsc report 'runs/[/bold] [red]x'\n"), "a shell takes it as one word"
 
 
 def test_folders_that_are_not_the_models_are_refused(command: Run, folder: Path) -> None:
