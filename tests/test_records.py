@@ -170,16 +170,23 @@ def test_a_second_request_finds_nothing_to_do(noisy: Noisy, unseen: Forgotten) -
     with pytest.warns(NotForgottenWarning, match="did not know these records to begin with"):
         again = unsc.forget(unseen.model, noisy.train, **options)
     assert (again.metrics.steps, again.metrics.status, again.ok) == (0, "not known", False)
-    assert same_weights(again.model, unseen.model)
+    assert again.metrics.records is not None and same_weights(again.model, unseen.model)
+    assert again.metrics.promise.count(f"{again.metrics.records.distance:.4f}") == 1, "what did not move is said once"
+    assert "from what they should be, as before" in again.metrics.promise
 
 
 def test_what_is_not_reached_is_not_promised(noisy: Noisy) -> None:
     """Stopped early, or with a copy that stays: a warning, or an error."""
     records = some(noisy)
     options: dict[str, Any] = {"indices": records, "validation": noisy.validation}
-    with pytest.warns(NotForgottenWarning, match="Not forgotten: predictions are"):
+    with pytest.warns(NotForgottenWarning, match="Not forgotten: predictions were"):
         early = unsc.forget(noisy.model, noisy.train, max_passes=1, budget=1e-5, **options)
-    assert not early.ok
+    found = early.metrics.records
+    assert not early.ok and found is not None
+    assert early.metrics.promise.startswith(
+        f"Not forgotten: predictions were {found.distance_before:.4f} nats from what they should be before and are "
+        f"{found.distance:.4f} now; asked for was at most 0.01 (0.02 if no attack"
+    )
     data = ConcatDataset([noisy.train, Subset(noisy.train, records[:1])])
     with pytest.raises(NotForgotten, match="1 of the records have copies in the data that stays"):
         unsc.forget(noisy.model, data, strict=True, **options)

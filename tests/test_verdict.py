@@ -15,8 +15,11 @@ import unsc
 from unsc.batches import Batch
 from unsc.bench.datasets import Split
 from unsc.bench.networks import digits_cnn
+from unsc.duplicates import Copies
 from unsc.errors import NotForgotten, NotForgottenWarning
 from unsc.looks import Known, Look
+from unsc.measures import RecordMetrics
+from unsc.promises import promise_on_records
 from unsc.request import Request
 from unsc.targets import Away, Lowered, Scores, TargetRule, Unseen, scores_of
 from unsc.verdict import Status, judge, judge_records, was_known
@@ -126,3 +129,18 @@ def test_records_are_forgotten_when_they_are_where_they_should_be(
 ) -> None:
     """By distance where there are targets to reach, by label where there is one to leave, and not with copies left."""
     assert judge_records(rule, before, after, copied) == status
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (Unseen(), "what it says of unseen samples, so"),
+        (Lowered(), "what it should say"),
+        (Away(), "what it should say"),
+    ],
+)
+def test_records_that_were_not_known_have_nothing_to_forget(rule: TargetRule, said: str) -> None:
+    """Not known by heart, and in which sense, by the rule that was asked."""
+    records = RecordMetrics("any", 0.009, 0.009, 1.0, 1.0, Copies(), None)
+    promise = promise_on_records(rule, "budgeted", "not known", "forgotten", records, retained=9)
+    assert said in promise and "there is nothing known by heart to forget" in promise

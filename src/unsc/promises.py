@@ -7,7 +7,7 @@ from unsc.looks import Known
 from unsc.loop import Stopped
 from unsc.measures import RecordMetrics
 from unsc.request import Request
-from unsc.targets import Near, TargetRule
+from unsc.targets import Near, TargetRule, Unseen
 from unsc.verdict import Status
 
 NOTES: dict[Stopped, str] = {
@@ -84,7 +84,12 @@ def promise_on_records(
     """What the result of a request for records can be said to do, from what was measured."""
     reached = _reached(rule, records)
     if status == "not known":
-        return f"The network did not know these records to begin with: {reached}. Nothing can be shown to be forgotten."
+        # Other rules do not ask for what unseen samples get.
+        found = "what it says of unseen samples" if isinstance(rule, Unseen) else "what it should say"
+        return (
+            f"The network did not know these records to begin with: it says of them {found}, so there is nothing known "
+            f"by heart to forget; {reached}. Nothing can be shown to be forgotten."
+        )
     if status == "not forgotten":
         return f"Not forgotten: {_why(reached, stopped, records)}."
     kept = (
@@ -93,16 +98,16 @@ def promise_on_records(
         else f"predictions on the retained data, its own class included, stay within {_within(retained)}"
     )
     begin = "Forgotten" if status == "forgotten" else "Not verified"
-    return f"{begin}: each record {rule.does} ({reached}); {kept}. {rule.limits}"
+    return f"{begin}: each record {rule.does}; {reached}. {kept[:1].upper()}{kept[1:]}. {rule.limits}"
 
 
 def _reached(rule: TargetRule, records: RecordMetrics) -> str:
     goal = rule.goal("records", stop_mass=1.0)
     if isinstance(goal, Near):
-        return (
-            f"predictions are {records.distance:.4f} nats from what they should be ({records.distance_before:.4f} in "
-            f"the original network, {goal.asks} is asked for)"
-        )
+        before, after = f"{records.distance_before:.4f}", f"{records.distance:.4f}"
+        where = f"{before} nats from what they should be"
+        moved = f"are {where}, as before" if before == after else f"were {where} before and are {after} now"
+        return f"predictions {moved}; asked for was {goal.asks}"
     return (
         f"{records.acc:.1f} % of the records are still classified as their label ({records.acc_before:.1f} % in the "
         "original network)"

@@ -12,6 +12,7 @@ import torch
 from unsc import cli
 from unsc.bench import demo
 from unsc.bench.networks import digits_cnn
+from unsc.bench.speed.clock import threads
 from unsc.errors import InvalidRequest
 from unsc.methods.logit_mask import LogitMask
 from unsc.storage.files import load_tensors
@@ -74,6 +75,20 @@ def test_the_two_checkpoints_differ_in_weights_but_not_in_normalisation(run: Pat
     before, after = (load_tensors(run / f"{name}.safetensors")[0] for name in ("original", "unsc"))
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed == {f"{i}.{part}" for i in (0, 3, 7, 12, 14) for part in ("weight", "bias")}
+
+
+def test_the_demo_takes_one_thread_and_gives_the_others_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def look(*_: object, **__: object) -> None:
+        seen.append(torch.get_num_threads())
+        raise InvalidRequest("by design")
+
+    monkeypatch.setattr(demo, "demo", look)
+    with threads(2):
+        with pytest.raises(SystemExit):
+            _main("demo", "--out", str(tmp_path / "run"))
+        assert (seen, torch.get_num_threads()) == ([1], 2)
 
 
 def test_a_folder_of_somebody_else_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -194,6 +194,17 @@ def test_mistakes_in_an_audit_are_messages(command, weights: Path, words: tuple[
     assert not (weights / "runs").exists()
 
 
+def test_an_audit_without_data_says_whose_data_it_took(command, weights: Path) -> None:
+    """The digits, which nobody named: a model that does not take them is told so, and not by their shape alone."""
+    save_tensors(weights / "tiny.safetensors", tiny_scenario.network().state_dict(), {})
+    words = ("audit", "--weights", "tiny.safetensors", "--model", "tiny_scenario:network", "--forgotten", "1")
+    said = "the model cannot take the digits, which are the data since no --data was given"
+    code, out, err = command(*words)
+    assert (code, out) == (2, "") and said in err
+    code, _, err = command(*words, "--data", "digits")
+    assert code == 2 and "the model cannot take this data" in err and "--data" not in err
+
+
 def test_tuning_end_to_end(command, tmp_path: Path) -> None:
     code, out, err = command("tune", "gradient_ascent", *TINY, "--trials", "2", "--seed", "1")
     assert (code, err) == (0, "") and "On test data, once: retain" in out

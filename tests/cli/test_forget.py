@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def test_the_first_five_minutes(command: Run, folder: Path) -> None:
     code, out, err = command(*WORDS, "--classes", "cat", "--validation", "test", "--out", "runs/first")
     assert code == 0, err
     assert "cat: forgotten" in out and "validation accuracy, what goes (%)" in out and "Written to runs/first" in out
+    assert out.endswith("metrics.json, report-data.json\nNext: unsc report runs/first\n")
     assert "forgetting: step 2 of at most" in err and "forget accuracy" in err and "\x1b[" not in err
     found = {path.name for path in (folder / "runs/first").iterdir()}
     assert found == {"model.safetensors", "metrics.json", "config.json", "report-data.json"}
@@ -176,6 +178,7 @@ def test_names_in_brackets_are_names(command: Run, folder: Path) -> None:
     """And no markup, which would be left out of what is said, or fail."""
     code, out, err = command(*WORDS, "--classes", "cat", "--out", "runs/[/bold] [red]x")
     assert code == 0 and "Written to runs/[/bold] [red]x: model.safetensors" in out, err
+    assert out.endswith("Next: unsc report 'runs/[/bold] [red]x'\n"), "a shell takes it as one word"
 
 
 def test_folders_that_are_not_the_models_are_refused(command: Run, folder: Path) -> None:
@@ -218,6 +221,19 @@ def test_in_a_notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reached.ok and reached.save("runs/notebook") == Path("runs/notebook")
     named = get_ready("brought_app:build", weights="model.safetensors", data="train", records=["ant/1.png"])
     assert named.kind == "records" and named.records == (ready.data.ids.index("ant/1.png"),)
+    sys.modules.pop("brought_app", None)
+
+
+def test_what_was_not_known_is_advised_on_by_what_was_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that are not known by heart say nothing against weights or data; a class that is not known does."""
+    monkeypatch.chdir(folder)
+    words: dict[str, Any] = {"weights": "model.safetensors", "data": "train", "validation": "test"}
+    for asked, what, said in (("records", "ant/1.png", "nothing known by heart"), ("classes", "cat", "--transform")):
+        words_of = {**words, asked: [what]}
+        reached = get_ready("brought_app:build", **words_of).forget(progress=False, max_passes=1)
+        metrics = replace(reached.result.metrics, status="not known")
+        advice = " ".join(replace(reached, result=replace(reached.result, metrics=metrics)).advice)
+        assert said in advice and ("weights" in advice) == (asked == "classes")
     sys.modules.pop("brought_app", None)
 
 

@@ -196,6 +196,10 @@ def test_the_bottom_line_follows_the_numbers(full: Audit) -> None:
     assert untold.bottom_line.endswith("No metric that was measured tells forgetting from hiding.")
     alone = Audit(Measured({}, {}), None, None, {})
     assert alone.bottom_line.startswith("Accuracy on what was to be forgotten was not measured. Whether")
+    assert alone.bottom_line.endswith("cannot be told without original=... and retrained=....")
+    for others, missing in (((None, original), "retrained"), ((retrained, None), "original")):
+        half = Audit(measured(0, 90, 0.9), *others, {})
+        assert half.bottom_line.endswith(f"cannot be told without {missing}=....")
 
 
 def test_records(digits: Split, digits_model: nn.Module, digits_retrained: nn.Module) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,7 +17,7 @@ from unsc.cli.output import written
 from unsc.errors import InvalidRequest
 from unsc.progress import quiet
 from unsc.release.once import Ready
-from unsc.release.reached import Reached
+from unsc.release.reached import REPORT_DATA, TRANSFORMERS, Reached
 
 
 def forget_at_once(
@@ -73,7 +74,9 @@ def show_reached(reached: Reached, out: Path, *, as_json: bool) -> None:
     _say(metrics.promise)
     for one in reached.advice:
         _say(f"Try: {one}")
-    written(out, "model.safetensors", "config.json", "metrics.json", *(["model"] if reached.model.takes else []))
+    files = ("model.safetensors", "config.json", "metrics.json", REPORT_DATA)
+    written(out, *files, *([TRANSFORMERS] if reached.model.takes else []))
+    _say(f"Next: unsc report {shlex.quote(str(out))}")
 
 
 def _say(text: str) -> None:

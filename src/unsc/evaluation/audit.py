@@ -97,7 +97,9 @@ class Audit:
     def _beyond(self) -> str:
         """What the metrics say that no control fools; accuracy cannot tell forgetting from hiding."""
         if self.original is None or self.retrained is None:
-            return "Whether it was forgotten or only hidden cannot be told without original=... and retrained=...."
+            given = {"original=...": self.original, "retrained=...": self.retrained}
+            missing = " and ".join(name for name, measured in given.items() if measured is None)
+            return f"Whether it was forgotten or only hidden cannot be told without {missing}."
         near, far = list[str](), list[str]()
         for name, value in self.model.values.items():
             if self.fooled_by(name) == () and any(name in control.values for control in self.controls.values()):

@@ -142,6 +142,8 @@ class Reached:
         m, options = self.result.metrics, self.result.options
         if m.status == "forgotten":
             return ()
+        if m.status == "not known" and m.records is not None:
+            return ("check that these are the records that were meant: there is nothing known by heart to forget",)
         if m.status == "not known":
             return (
                 "check that the weights, the data and the numbers of its classes belong together",

@@ -73,7 +73,7 @@ class Unnoticed(Near):
 
     @property
     def asks(self) -> str:
-        return f"at most {self.enough:g}, or {self.most:g} where no attack on so many records sees a difference,"
+        return f"at most {self.enough:g} ({self.most:g} if no attack on so many records could see a difference)"
 
     def reached(self, look: Look) -> bool:
         return super().reached(look) or (self.left(look).mean().item() <= self.most and _unseen_by_attack(look))
