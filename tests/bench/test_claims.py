@@ -117,6 +117,17 @@ def test_a_network_that_was_not_retrained_has_its_rows_too() -> None:
     assert [r.classes for r in (*row.found, *row.originals)] == [(0,), (0,)] and row.cells()[3] == "`long`, n = 1"
 
 
+def test_a_network_retrained_without_several_classes_has_the_original_of_the_others() -> None:
+    """It comes from another experiment on the same network, whose original is not counted twice."""
+    where: dict[str, Any] = {"data": "svhn@long", "epochs": 10, "classes": 3}
+    made_of = [
+        made("original", 95.0, 90, table="several", **where),
+        made("retrain", 95.5, 0, table="multiclass", **where),
+    ]
+    rows = {c.row: c for c in claims(made_of) if c.found}
+    assert rows["3, retrain"].gain.mean == 0.5 and rows["3, original"].cells()[3] == "`long`, n = 1"
+
+
 def test_a_result_without_its_original_is_left_out() -> None:
     """A gain is above the original of the same trial, and the level is that original's."""
     own = [made("salun", 96, 0), made("salun", 50, 0, trial=1), made("original", 95.5, 91)]

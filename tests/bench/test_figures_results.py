@@ -99,11 +99,11 @@ def test_many_classes_are_drawn_too(tmp_path: Path) -> None:
     assert (tmp_path / "classes.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_original_alone_is_no_picture(tmp_path: Path) -> None:
+def test_references_alone_are_no_picture(tmp_path: Path) -> None:
     """As where a method that the picture leaves out was run by itself, of many classes as of few."""
     for count in (3, 100):
         accuracy = {k: 50.0 for k in range(count)}
-        for method in ("original", "scrub"):
+        for method in ("original", "retrain", "scrub"):
             result(tmp_path / str(count), method, 0, [2], accuracy, 0.1)
         drawn = {path.relative_to(tmp_path / str(count)).as_posix() for path in draw_all(tmp_path / str(count))}
         assert drawn == {"svhn/mia.png"}

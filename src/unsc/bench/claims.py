@@ -134,8 +134,12 @@ def _claim(
 
 
 def _request(result: Result) -> tuple[str, str, tuple[int, ...], int]:
-    """What a result shares with that of its original, and with no other original's."""
-    return result.table, result.data, result.classes, result.trial
+    """What a result shares with that of its original, and with no other original's.
+
+    Several classes have one original, whether networks were retrained without them or not.
+    """
+    table = "multiclass" if result.table == "several" else result.table
+    return table, result.data, result.classes, result.trial
 
 
 def _results(found: Sequence[Result], table: str, method: str) -> list[Result]:

@@ -40,12 +40,12 @@ def measure(found: Iterable[Result]) -> Content:
 
 
 def gather(found: Sequence[Result]) -> dict[str, Content]:
-    """One picture for the table of all methods, and one for each number of classes, where the original is not alone."""
+    """One picture for the table of all methods, and one for each number of classes, where a method can be seen."""
     pictures = {}
     kinds = {(result.table, len(result.classes)) for result in found if result.table in ("table1", "multiclass")}
     for table, count in sorted(kinds):
         content = measure(result for result in found if (result.table, len(result.classes)) == (table, count))
-        if content["accuracy"].keys() - {NETWORKS["original"]}:
+        if content["accuracy"].keys() - {NETWORKS["original"], NETWORKS["retrain"]}:
             pictures["classes" if table == "table1" else f"classes-{count:02}"] = content
     return pictures
 
